@@ -35,6 +35,7 @@ size_t index_of(const std::array<std::string_view, N>& names, const std::string&
 // flag.
 FitCandidate changed(FitCandidate run, MathsChange change, const std::vector<std::string>& flags) {
   run.tier = std::max(run.tier, change);
+  run.changes.insert(change);
   for (const std::string& word : flags) {
     const auto old = std::find(run.flags.begin(), run.flags.end(), word);
     const bool is_flag = word.starts_with("--");

@@ -43,8 +43,9 @@ MathsChange tier_of(const std::string& name, std::string_view what);
 // A run as asked for, with changes.
 struct FitCandidate {
   TrainingArguments arguments;
-  std::vector<std::string> flags = {};  // to be added to those that were given
-  MathsChange tier = MathsChange::kExact;
+  std::vector<std::string> flags = {};     // to be added to those that were given
+  MathsChange tier = MathsChange::kExact;  // the most of `changes`
+  std::set<MathsChange> changes = {};      // which must be allowed
 };
 
 // What is open.

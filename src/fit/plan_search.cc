@@ -30,18 +30,37 @@ constexpr int64_t kLongestSegment = 4;
 
 constexpr int64_t kMiB = int64_t{1} << 20;
 
+// Besides its arenas a process may hold so much more or less than that of the run as asked for: of micro-batches of one sample
+// and of many, processes have been seen to differ by 11 MiB.
+constexpr int64_t kProcessesDifferBy = 16 * kMiB;
+
+// Weights, their masters and what the optimizer keeps.
+int64_t state_bytes_of(const StateTable& state) {
+  int64_t bytes = 0;
+  for (const Storage& storage : state.storages()) {
+    const bool is_state = storage.role == Role::kWeight || storage.role == Role::kMasterWeight ||
+                          storage.role == Role::kOptimizerState;
+    if (is_state && !storage.merged_into.valid()) bytes += storage.type.bytes();
+  }
+  return bytes;
+}
+
+// The class of times of a plan where those that differ by less than kSameTime from the fastest are in class 0.
+double time_class(double seconds, double fastest) {
+  return fastest > 0 ? std::floor(std::log(seconds / fastest) / std::log1p(kSameTime)) : 0;
+}
+
 // Sorts plans that fit: fastest first, in classes of equal times.
 void sort_by_preference(std::vector<PlannedCandidate>& plans) {
   if (plans.empty()) return;
   const auto fastest = std::min_element(plans.begin(), plans.end(), [](const auto& a, const auto& b) {
     return a.step_seconds < b.step_seconds;
   });
-  const double unit = fastest->step_seconds;
-  const auto rank = [unit](const PlannedCandidate& plan) {
-    const double slower = unit > 0 ? std::log(plan.step_seconds / unit) / std::log1p(kSameTime) : 0;
+  const double least_seconds = fastest->step_seconds;
+  const auto rank = [least_seconds](const PlannedCandidate& plan) {
     // What shares less sends no more, which times without a link do not tell.
-    return std::tuple(std::floor(slower), plan.run.tier, plan.run.flags.size(), plan.run.arguments.zero_stage,
-                      plan.process_bytes);
+    return std::tuple(time_class(plan.step_seconds, least_seconds), plan.run.tier, plan.run.flags.size(),
+                      plan.run.arguments.zero_stage, plan.process_bytes);
   };
   std::stable_sort(plans.begin(), plans.end(),
                    [&](const PlannedCandidate& a, const PlannedCandidate& b) { return rank(a) < rank(b); });
@@ -83,12 +102,12 @@ std::unique_ptr<Session> PlanSearch::session_of(const FitCandidate& run) const {
 
 // Nothing where the settings do not go together.
 std::optional<PlannedCandidate> PlanSearch::plan(const FitCandidate& run) {
-  const auto known = std::find_if(planned_.begin(), planned_.end(),
-                                  [&](const PlannedCandidate& one) { return one.run.flags == run.flags; });
-  if (known != planned_.end()) return *known;
+  const auto known = index_of_.find(run.flags);
+  if (known != index_of_.end()) return known->second ? std::optional(planned_[*known->second]) : std::nullopt;
   try {
     return plan_or_throw(run);
   } catch (const UserError&) {
+    index_of_[run.flags] = std::nullopt;
     return std::nullopt;
   }
 }
@@ -111,6 +130,8 @@ PlannedCandidate PlanSearch::plan_or_throw(const FitCandidate& run) {
   const int64_t arena_bytes = session->plan().arena_bytes();
   PlannedCandidate planned{run, arena_bytes, arena_bytes + options_.overhead_bytes, time.seconds, time};
   planned.step_bytes = session->plan().device().transient_bytes;
+  planned.least_bytes = options_.overhead_bytes + state_bytes_of(session->state());
+  index_of_[run.flags] = planned_.size();
   planned_.push_back(planned);
   return planned;
 }
@@ -136,13 +157,30 @@ bool PlanSearch::search_micro_batch(const FitCandidate& run) {
   return keeps_all;
 }
 
-// Recomputes as little of what does not fit as the budget asks for, value by value; where that does not suffice, groups of
-// layers. Gives up where something that fits is as fast as the form when it recomputes nothing.
-void PlanSearch::search_recompute(const FitCandidate& form, const PlannedCandidate& whole) {
-  const bool is_beaten = std::any_of(planned_.begin(), planned_.end(), [&](const PlannedCandidate& other) {
-    return other.run.tier <= form.tier && fits(other) && other.step_seconds <= whole.step_seconds;
+// Whether something that was planned leaves nothing to find for forms of `whole` that take `seconds` or more: it fits with no
+// larger a change and is as fast; or nothing of the form can fit, and the other is as fast in less than its state.
+bool PlanSearch::is_beaten(const PlannedCandidate& whole, double seconds) const {
+  return std::any_of(planned_.begin(), planned_.end(), [&](const PlannedCandidate& other) {
+    return is_allowed(other) && other.run.flags != whole.run.flags && other.run.tier <= whole.run.tier &&
+           other.step_seconds <= seconds &&
+           other.process_bytes <= std::max(options_.budget_bytes, whole.least_bytes);
   });
-  if (is_beaten) return;
+}
+
+// The same with any change that is allowed, where nothing of the form can be chosen or be on the frontier. It may still be the
+// least of its tier.
+bool PlanSearch::is_beaten_by_larger_change(const PlannedCandidate& whole) const {
+  const double clearly_faster = whole.step_seconds / ((1 + kSameTime) * (1 + kSameTime));
+  return std::any_of(planned_.begin(), planned_.end(), [&](const PlannedCandidate& other) {
+    return is_allowed(other) && other.step_seconds < clearly_faster &&
+           other.process_bytes <= std::max(options_.budget_bytes - kProcessesDifferBy, whole.least_bytes);
+  });
+}
+
+// Recomputes as little of what does not fit as the budget asks for, value by value; where that does not suffice, groups of
+// layers. Gives up where something else beats the form even when it recomputes nothing.
+void PlanSearch::search_recompute(const FitCandidate& form, const PlannedCandidate& whole) {
+  if (is_beaten(whole, whole.step_seconds)) return;
   const int64_t left_bytes = options_.budget_bytes - (whole.process_bytes - whole.step_bytes);
   if (left_bytes >= kMiB) {
     const auto chosen = with_activation_budget(form, fmt::format("{}MiB", left_bytes / kMiB), options_.space);
@@ -165,21 +203,68 @@ void PlanSearch::plan_between(const FitCandidate& asked) {
   }
 }
 
-// Gives up where nothing of the form can be faster than what fits already with less of a change.
-void PlanSearch::search_form(const FitCandidate& form) {
-  const std::optional<PlannedCandidate> whole = plan(form);
-  if (!whole) return;
-  const bool is_beaten = std::any_of(planned_.begin(), planned_.end(), [&](const PlannedCandidate& other) {
-    return other.run.flags != form.flags && other.run.tier <= form.tier && fits(other) &&
-           other.step_seconds <= whole->step_seconds * (1 + kSameTime);
+// The form that is fastest when nothing is recomputed comes first: what it fits with may beat all others. Of equally fast ones
+// the smallest change comes first.
+void PlanSearch::search_forms(const FitCandidate& asked) {
+  std::vector<PlannedCandidate> wholes;
+  for (const FitCandidate& form : shared_forms(asked, options_.space)) {
+    if (const std::optional<PlannedCandidate> whole = plan(form)) wholes.push_back(*whole);
+  }
+  double fastest = std::numeric_limits<double>::infinity();
+  for (const PlannedCandidate& whole : wholes) fastest = std::min(fastest, whole.step_seconds);
+  std::stable_sort(wholes.begin(), wholes.end(), [&](const auto& a, const auto& b) {
+    const auto rank = [&](const PlannedCandidate& whole) {
+      return std::pair(time_class(whole.step_seconds, fastest), whole.run.tier);
+    };
+    return rank(a) < rank(b);
   });
-  if (is_beaten) return;
+  for (const PlannedCandidate& whole : wholes) search_form(whole);
+}
+
+// Gives up where nothing of the form can be faster than what fits already.
+void PlanSearch::search_form(const PlannedCandidate& whole) {
+  if (is_beaten(whole, whole.step_seconds * (1 + kSameTime))) return;
+  const FitCandidate& form = whole.run;
+  if (is_beaten_by_larger_change(whole)) {
+    search_least(whole);
+    return;
+  }
   const TrainingArguments& args = form.arguments;
   for (const int64_t size :
        divisors_of(args.per_device_train_batch_size * args.gradient_accumulation_steps)) {
     const bool is_own = size == args.per_device_train_batch_size;
     const auto split = is_own ? std::optional(form) : with_micro_batch(form, size, options_.space);
     if (split && search_micro_batch(*split)) return;
+  }
+}
+
+// The smallest of a form, unless what is known of its tier takes less than its state: the whole batch, and single samples in both
+// orders.
+void PlanSearch::search_least(const PlannedCandidate& whole) {
+  const auto is_larger = [&](const FitCandidate& run) {
+    return std::any_of(planned_.begin(), planned_.end(), [&](const PlannedCandidate& other) {
+      return other.run.tier <= run.tier && other.process_bytes + kProcessesDifferBy <= whole.least_bytes;
+    });
+  };
+  std::vector<FitCandidate> runs = {whole.run};
+  if (auto split = with_micro_batch(whole.run, 1, options_.space)) {
+    if (auto ordered = with_layer_order(*split, options_.space)) runs.push_back(std::move(*ordered));
+    runs.push_back(std::move(*split));
+  }
+  for (size_t i = 0, count = runs.size(); i < count; ++i) {
+    if (auto soon = with_update_in_backward(runs[i], options_.space)) runs.push_back(std::move(*soon));
+  }
+  std::erase_if(runs, is_larger);
+  for (const FitCandidate& run : runs) {
+    if (!with_recompute(run, 1, options_.space)) plan(run);
+    // Longer segments keep fewer inputs and make more at once: where they no longer take less, none does.
+    int64_t bytes_before = std::numeric_limits<int64_t>::max();
+    for (int64_t layers = 1; layers <= kLongestSegment; ++layers) {
+      const auto recomputed = with_recompute(run, layers, options_.space);
+      const std::optional<PlannedCandidate> smaller = recomputed ? plan(*recomputed) : std::nullopt;
+      if (!smaller || smaller->process_bytes >= bytes_before) break;
+      bytes_before = smaller->process_bytes;
+    }
   }
 }
 
@@ -237,7 +322,7 @@ std::vector<TechniqueEffect> PlanSearch::effects_of_techniques(const FitCandidat
 const PlannedCandidate& PlanSearch::bound_plan(const std::vector<PlannedCandidate>& fitting) const {
   const PlannedCandidate* binds = nullptr;
   for (const PlannedCandidate& candidate : planned_) {
-    if (fits(candidate) || !options_.space.allowed.contains(candidate.run.tier)) continue;
+    if (fits(candidate) || !is_allowed(candidate)) continue;
     if (binds == nullptr || candidate.step_seconds < binds->step_seconds) binds = &candidate;
   }
   if (binds != nullptr) return *binds;
@@ -251,7 +336,7 @@ std::optional<PlannedCandidate> PlanSearch::find_above(const FitCandidate& asked
   if (above == kTiers.end()) return std::nullopt;
   const std::set<MathsChange> allowed = options_.space.allowed;
   options_.space.allowed.insert(*above);
-  for (const FitCandidate& form : shared_forms(asked, options_.space)) search_form(form);
+  search_forms(asked);
   options_.space.allowed = allowed;
   std::vector<PlannedCandidate> fitting;
   std::copy_if(planned_.begin(), planned_.end(), std::back_inserter(fitting),
@@ -272,12 +357,9 @@ std::vector<PlannedCandidate> PlanSearch::sweep(const FitCandidate& asked) {
   constexpr int kMostBudgets = 100;
   plan_or_throw(asked);
   plan_smallest(asked);
-  const auto is_allowed = [&](const PlannedCandidate& planned) {
-    return options_.space.allowed.contains(planned.run.tier);
-  };
   options_.budget_bytes = std::numeric_limits<int64_t>::max();
   for (int i = 0; i < kMostBudgets; ++i) {
-    for (const FitCandidate& form : shared_forms(asked, options_.space)) search_form(form);
+    search_forms(asked);
     std::vector<PlannedCandidate> fitting;
     std::copy_if(planned_.begin(), planned_.end(), std::back_inserter(fitting),
                  [&](const PlannedCandidate& planned) { return is_allowed(planned) && fits(planned); });
@@ -286,7 +368,9 @@ std::vector<PlannedCandidate> PlanSearch::sweep(const FitCandidate& asked) {
     options_.budget_bytes = fitting.front().process_bytes - 1;
   }
   std::vector<PlannedCandidate> allowed;
-  std::copy_if(planned_.begin(), planned_.end(), std::back_inserter(allowed), is_allowed);
+  for (const PlannedCandidate& candidate : planned_) {
+    if (is_allowed(candidate)) allowed.push_back(candidate);
+  }
   return frontier_of(std::move(allowed));
 }
 
@@ -302,8 +386,6 @@ FitResult PlanSearch::explain(const FitCandidate& asked) {
 
 std::vector<PlannedCandidate> PlanSearch::nearly_as_small(MathsChange tier,
                                                           const PlannedCandidate& least) const {
-  // Of micro-batches of one sample and of many, processes have been seen to differ by 11 MiB.
-  constexpr int64_t kProcessesDifferBy = 16 * kMiB;
   using Shape = std::pair<int64_t, std::string>;
   const auto shape_of = [](const PlannedCandidate& plan) {
     return Shape(plan.run.arguments.per_device_train_batch_size, plan.run.arguments.accumulation_order);
@@ -323,17 +405,19 @@ std::vector<PlannedCandidate> PlanSearch::nearly_as_small(MathsChange tier,
 
 FitResult PlanSearch::find(const FitCandidate& run) {
   plan_or_throw(run);
-  for (const FitCandidate& form : shared_forms(run, options_.space)) search_form(form);
+  plan_smallest(run);
+  search_forms(run);
   plan_between(run);
   FitResult result;
-  std::vector<PlannedCandidate> searched = planned_;
-  for (const PlannedCandidate& candidate : searched) {
+  std::vector<PlannedCandidate> searched;
+  for (const PlannedCandidate& candidate : planned_) {
+    if (!is_allowed(candidate)) continue;
+    searched.push_back(candidate);
     if (fits(candidate)) result.fitting.push_back(candidate);
   }
   sort_by_preference(result.fitting);
   result.frontier = frontier_of(std::move(searched));
   result.bound = bound_plan(result.fitting);
-  plan_smallest(run);
   result.techniques = effects_of_techniques(run);
   result.above = find_above(run);
   for (const MathsChange tier : kTiers) {

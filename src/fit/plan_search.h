@@ -2,6 +2,7 @@
 // them, to the byte, but for the code of products, which is not made (PlanSearchOptions::overhead_bytes has it).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -27,6 +28,9 @@ struct PlannedCandidate {
   double step_seconds = 0;    // time.seconds
   StepTime time = {};         // a lower bound, or calibrated (PlanSearchOptions::costs)
   int64_t step_bytes = 0;     // of the process's: what programs make while they run
+  // Of the process's: weights, their masters, optimizer states, and what is besides the arenas. Neither the batch nor
+  // recomputation changes them, so that no form of the run takes less.
+  int64_t least_bytes = 0;
 };
 
 // What one technique changes about the run as it was asked for.
@@ -37,8 +41,9 @@ struct TechniqueEffect {
 
 struct FitResult {
   std::vector<PlannedCandidate> fitting;  // best first
-  std::vector<PlannedCandidate>
-      frontier;  // of all that were planned: less memory takes longer; fastest first
+  // Of all that were planned with the changes that are allowed: less memory takes longer; fastest first. The last row is the
+  // least budget.
+  std::vector<PlannedCandidate> frontier;
   std::map<MathsChange, PlannedCandidate> least;  // the smallest plan of each tier
   // Others of the tier that are nearly as small, with another micro-batch or order: besides its arenas their process may hold
   // some MiB less, which only a process of its own tells.
@@ -91,9 +96,16 @@ class PlanSearch {
   std::optional<PlannedCandidate> plan(const FitCandidate& run);
   PlannedCandidate plan_or_throw(const FitCandidate& run);
   bool fits(const PlannedCandidate& planned) const { return planned.process_bytes <= options_.budget_bytes; }
-  void search_form(const FitCandidate& form);
+  bool is_allowed(const PlannedCandidate& planned) const {
+    return std::ranges::includes(options_.space.allowed, planned.run.changes);
+  }
+  bool is_beaten(const PlannedCandidate& whole, double seconds) const;
+  bool is_beaten_by_larger_change(const PlannedCandidate& whole) const;
+  void search_forms(const FitCandidate& asked);
+  void search_form(const PlannedCandidate& whole);
   bool search_micro_batch(const FitCandidate& run);
   void search_recompute(const FitCandidate& form, const PlannedCandidate& whole);
+  void search_least(const PlannedCandidate& whole);
   void plan_between(const FitCandidate& asked);
   void plan_smallest(const FitCandidate& asked);
   std::vector<TechniqueEffect> effects_of_techniques(const FitCandidate& asked);
@@ -106,6 +118,8 @@ class PlanSearch {
   PlanSearchOptions options_;
   std::optional<SampleLengths> lengths_;  // of the training data
   std::vector<PlannedCandidate> planned_;
+  // By flags: in planned_; none where the settings do not go together.
+  std::map<std::vector<std::string>, std::optional<size_t>> index_of_;
 };
 
 // The plans that no other beats in both time and memory, fastest first.

@@ -199,6 +199,53 @@ TEST_F(PlanSearchTest, WhatTheNextTierBuysIsTold) {
   EXPECT_LT(tight.above->step_seconds, tight.least.at(MathsChange::kNumerics).step_seconds);
 }
 
+// What is not searched because something else beats it would not have been chosen.
+TEST_F(PlanSearchTest, WhatIsSkippedChangesNoChoice) {
+  const FitResult thorough = find(0, kAll);
+  const std::vector<PlannedCandidate>& rows = thorough.frontier;
+  for (const size_t i : {size_t{0}, rows.size() / 2, rows.size() - 1}) {
+    const FitResult result = find(rows[i].process_bytes, kAll);
+    ASSERT_FALSE(result.fitting.empty());
+    EXPECT_LE(result.fitting.front().step_seconds, rows[i].step_seconds * 1.01) << "equal within a percent";
+    EXPECT_LT(result.plans, thorough.plans);
+    for (const MathsChange tier : {MathsChange::kExact, MathsChange::kRounding})
+      EXPECT_EQ(result.least.at(tier).process_bytes, thorough.least.at(tier).process_bytes)
+          << tier_name(tier);
+  }
+}
+
+// No form of a run whose weights and states are over the budget fits, and bf16 is faster on this machine.
+TEST_F(PlanSearchTest, AFormWhoseStateIsOverTheBudgetIsNotSearched) {
+  asked_.arguments.per_device_train_batch_size = 2;
+  const FitResult all = find(int64_t{1} << 40, kAll);
+  const PlannedCandidate& asked = all.techniques[0].plan;
+  EXPECT_GT(asked.least_bytes, kOverhead + asked.arena_bytes / 4);
+  EXPECT_LT(asked.least_bytes, asked.process_bytes);
+  PlanSearch search(*model_, {&data_, nullptr},
+                    {.space = kAll,
+                     .budget_bytes = asked.least_bytes - 1,
+                     .overhead_bytes = kOverhead,
+                     .limits = kMachine});
+  const FitResult tight = search.find(asked_);
+  ASSERT_FALSE(tight.fitting.empty());
+  EXPECT_TRUE(std::none_of(tight.frontier.begin(), tight.frontier.end(), [](const PlannedCandidate& plan) {
+    return plan.run.tier < MathsChange::kNumerics && plan.run.arguments.gradient_checkpointing;
+  }));
+  EXPECT_LT(tight.plans, find(0, kAll).plans / 2);
+}
+
+// LoRA may be allowed where bf16 is not: the least budget with both is no plan of this search.
+TEST_F(PlanSearchTest, ChangesThatAreNotAllowedAreNotChosenWithAnAllowedOne) {
+  const FitSpace no_numerics{{MathsChange::kExact, MathsChange::kRounding, MathsChange::kAdapters}};
+  const FitResult result = find(int64_t{1} << 40, no_numerics);
+  const auto is_kept = [&](const PlannedCandidate& plan) {
+    return !plan.run.arguments.bf16 && plan.run.arguments.optim == asked_.arguments.optim;
+  };
+  ASSERT_FALSE(is_kept(result.least.at(MathsChange::kAdapters)));
+  EXPECT_TRUE(std::all_of(result.fitting.begin(), result.fitting.end(), is_kept));
+  EXPECT_TRUE(std::all_of(result.frontier.begin(), result.frontier.end(), is_kept));
+}
+
 TEST_F(PlanSearchTest, ARunThatCannotBePlannedIsRefused) {
   asked_.arguments.learning_rate = -1;
   EXPECT_TRUE(contains(refusal_of([&] { find(0); }), "learning_rate"));
