@@ -175,6 +175,17 @@ TEST(ArgumentTable, AcceptsTheDefaultOfWhatItLacks) {
   EXPECT_EQ(parse({"--no_tf32"}).tf32, false);
 }
 
+// Command lines of the Trainer's examples run as they stand where what they ask for is so in any case.
+TEST(ArgumentTable, TakesWhatIsAlwaysSo) {
+  const std::vector<std::string> plain = {"--model_name_or_path", "m", "--train_file", "t.txt"};
+  std::vector<std::string> words = plain;
+  words.insert(words.end(), {"--preprocessing_num_workers", "4", "--low_cpu_mem_usage", "True"});
+  EXPECT_TRUE(parse_arguments(Command::kTrain, words).arguments ==
+              parse_arguments(Command::kTrain, plain).arguments);
+  words.emplace_back("--streaming");
+  EXPECT_TRUE(contains(refusal_of([&] { parse_arguments(Command::kTrain, words); }), "--dataset_cache"));
+}
+
 TEST(ArgumentTable, ParsesEveryForm) {
   const TrainingArguments args = parse(
       {"--learning_rate=3e-4", "--per-device-train-batch-size", "16", "--bf16", "--max_steps", "-1",
