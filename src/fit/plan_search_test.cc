@@ -201,6 +201,7 @@ TEST_F(PlanSearchTest, WhatTheNextTierBuysIsTold) {
 
 // What is not searched because something else beats it would not have been chosen.
 TEST_F(PlanSearchTest, WhatIsSkippedChangesNoChoice) {
+  asked_.arguments.per_device_train_batch_size = 2;
   const FitResult thorough = find(0, kAll);
   const std::vector<PlannedCandidate>& rows = thorough.frontier;
   for (const size_t i : {size_t{0}, rows.size() / 2, rows.size() - 1}) {
