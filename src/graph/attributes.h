@@ -146,15 +146,23 @@ struct LossScaleAttributes {
   float minimum = 1;
 };
 
+// The matrices of a parameter's last two dimensions; a vector is one row.
+struct ParameterMatrices {
+  int64_t matrices = 1;
+  int64_t rows = 0;
+  int64_t columns = 0;
+};
+
 // One parameter as an optimizer sees it: matrices of its last two dimensions. A vector is one row, and so are the
-// elements of a shard.
+// elements of a shard; but rows of a shard are rows where the update reads sums over the whole parameter.
 struct UpdatedParameter {
   int64_t matrices = 1;
   int64_t rows = 0;
   int64_t columns = 0;
-  uint32_t stream_id = 0;     // of the random bits that round it
-  int64_t first_element = 0;  // number of its first element in the whole parameter
-  int64_t padding = 0;        // elements behind these that are not updated
+  uint32_t stream_id = 0;        // of the random bits that round it
+  int64_t first_element = 0;     // number of its first element in the whole parameter
+  int64_t padding = 0;           // elements behind these that are not updated
+  ParameterMatrices whole = {};  // where the update reads sums over all of it; else empty
   int64_t elements() const { return matrices * rows * columns; }
 };
 
@@ -177,6 +185,17 @@ struct UpdateAttributes {
   uint64_t seed = 0;  // of the random bits
   // After clipping by the norm, gradient elements are clamped to ± this.
   float max_gradient = std::numeric_limits<float>::infinity();
+  // Per tensor there is an input of sums over whole parameters, of which this process has parts (adafactor_sums).
+  bool reads_sums = false;
+};
+
+// Of adafactor_sums: what the update of the same tensor has, and whether its second moments are of rows and columns.
+struct AdafactorSumsAttributes {
+  AdafactorSettings settings;
+  std::vector<UpdatedParameter> parameters;
+  WeightForm form = WeightForm::kFloat32;
+  float max_gradient = std::numeric_limits<float>::infinity();
+  bool is_factored = false;
 };
 
 // Of the outer update of local SGD: see ops/outer_update_ops.cc.
@@ -206,9 +225,9 @@ using AnyAttributes =
     std::variant<std::monostate, MatmulAttributes, NormalizationAttributes, ActivationAttributes,
                  DropoutAttributes, AttentionAttributes, LossAttributes, LinearLossGradAttributes,
                  ViewAttributes, CastAttributes, EmbeddingAttributes, ScatterAttributes, ClipAttributes,
-                 LossScaleAttributes, UpdateAttributes, CopyAttributes, ScaleAttributes, ColumnsAttributes,
-                 NoiseAttributes, RotaryTableAttributes, RotaryAttributes, CollectiveAttributes,
-                 OuterUpdateAttributes>;
+                 LossScaleAttributes, UpdateAttributes, AdafactorSumsAttributes, CopyAttributes,
+                 ScaleAttributes, ColumnsAttributes, NoiseAttributes, RotaryTableAttributes, RotaryAttributes,
+                 CollectiveAttributes, OuterUpdateAttributes>;
 
 // The variant itself, to std::get and its like. What copies it is compiled once: nearly every file that includes
 // programs copies nodes.

@@ -79,6 +79,7 @@ enum class OpKind : uint8_t {
   kLion,
   kLion8bit,
   kAdafactor,
+  kAdafactorSums,
   kOuterStart,
   kOuterGradient,
   kOuterUpdate,

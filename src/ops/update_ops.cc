@@ -2,6 +2,7 @@
 // found_inf) are inputs, not attributes.
 //
 // A node updates one tensor or many: after the shared inputs come `inputs_per_tensor` for each.
+#include "ops/adafactor_sums.h"
 #include "ops/op_definitions.h"
 #include "ops/update_layout.h"
 
@@ -60,6 +61,7 @@ std::vector<TensorType> infer_update(const OpContext& context) {
       if (!(context.type(input) == state)) fail_type(context, input, type_name(state));
       types.push_back(state);
     }
+    if (layout.sums_input >= 0) expect_dtype(context, first + layout.sums_input, DType::kF64);
     check_parameters(context, tensor, context.type(first));
   }
   return types;
@@ -71,7 +73,8 @@ std::vector<AliasRule> update_aliases(const OpContext& context) {
   std::vector<AliasRule> rules;
   const auto inputs = static_cast<int64_t>(context.node.inputs.size());
   for (int64_t input = layout.shared_inputs; input < inputs; ++input) {
-    if ((input - layout.shared_inputs) % layout.inputs_per_tensor == layout.gradient_input) continue;
+    const int64_t of_tensor = (input - layout.shared_inputs) % layout.inputs_per_tensor;
+    if (of_tensor == layout.gradient_input || of_tensor == layout.sums_input) continue;
     rules.push_back({static_cast<int64_t>(rules.size()), input, true});
   }
   return rules;
@@ -85,6 +88,34 @@ Cost update_cost(const OpContext& context) {
     cost.flops += 14 * static_cast<double>(context.type(i).shape.elements());
   }
   return cost;
+}
+
+// adafactor_sums: (updates applied so far i32[1], gradient, moments of rows (of a vector: of elements), clip coefficient
+// f32[1] or absent, then with scale_parameter the weight and its rest) -> f64[sums]: ops/adafactor_sums.h
+std::vector<TensorType> infer_adafactor_sums(const OpContext& context) {
+  const auto& attributes = context.attributes<AdafactorSumsAttributes>();
+  expect_dtype(context, 0, DType::kI32);
+  if (context.has(3)) expect_dtype(context, 3, DType::kF32);
+  int64_t elements = 0, moments = 0, sums = 0;
+  for (const UpdatedParameter& parameter : attributes.parameters) {
+    const int64_t stored = parameter.elements() + parameter.padding;
+    elements += stored;
+    moments += attributes.is_factored ? stored / parameter.columns : stored;
+    sums += adafactor_sums_of(parameter.whole, attributes.is_factored, attributes.settings).size();
+  }
+  const auto expect_elements = [&](int64_t input, int64_t expected) {
+    if (context.type(input).shape.elements() != expected)
+      fail_type(context, input, fmt::format("{} elements", expected));
+  };
+  for (const int64_t input : {1, 2}) expect_dtype(context, input, DType::kF32);
+  expect_elements(1, elements);
+  expect_elements(2, moments);
+  for (int64_t input = 4; input < std::ssize(context.node.inputs); ++input) expect_elements(input, elements);
+  const int64_t weights =
+      attributes.settings.scale_parameter ? (attributes.form == WeightForm::kSplit ? 2 : 1) : 0;
+  CHECK(std::ssize(context.node.inputs) == 4 + weights, "{} inputs, expected {}", context.node.inputs.size(),
+        4 + weights);
+  return {{DType::kF64, {sums}}};
 }
 
 OpInfo optimizer_op(OpKind kind, std::string_view name) {
@@ -108,7 +139,11 @@ UpdateLayout update_layout(const Node& node) {
   for (const auto& of_tensor : attributes->states)
     CHECK(static_cast<int64_t>(of_tensor.size()) == states, "tensors differ in their number of states");
   const int64_t weights = attributes->form == WeightForm::kSplit ? 2 : 1;
-  return {.shared_inputs = 4, .inputs_per_tensor = weights + 1 + states, .gradient_input = weights};
+  const int64_t sums = attributes->reads_sums ? 1 : 0;
+  return {.shared_inputs = 4,
+          .inputs_per_tensor = weights + 1 + states + sums,
+          .gradient_input = weights,
+          .sums_input = attributes->reads_sums ? weights + 1 + states : -1};
 }
 
 bool is_update(const Node& node) {
@@ -144,6 +179,18 @@ std::vector<OpInfo> update_ops() {
       optimizer_op(OpKind::kLion, "lion"),
       optimizer_op(OpKind::kLion8bit, "lion_8bit"),
       optimizer_op(OpKind::kAdafactor, "adafactor"),
+      {.kind = OpKind::kAdafactorSums,
+       .name = "adafactor_sums",
+       .op_class = OpClass::kUpdate,
+       .min_inputs = 3,
+       .max_inputs = 6,
+       .infer = infer_adafactor_sums,
+       .cost =
+           [](const OpContext& context) {
+             Cost cost = streaming_cost(context, 0);
+             cost.flops += 7 * static_cast<double>(context.type(1).shape.elements());
+             return cost;
+           }},
   };
 }
 

@@ -49,12 +49,31 @@ TensorType type_of(const OptimizerState& kept) {
   return {kept.dtype, Shape(std::vector<Dim>(kept.shape.begin(), kept.shape.end()))};
 }
 
-// Of a moment of a parameter's rows or columns.
-std::optional<Shard> factor_shard(const Parameter& parameter, int64_t elements) {
+// Of a moment that each process holds whole.
+std::optional<Shard> whole_shard(const Parameter& parameter, int64_t elements) {
   if (!parameter.is_sharded()) return std::nullopt;
+  return Shard{.slice = Slice::whole(elements),
+               .owner = parameter.slice().contains(0) ? parameter.owner() : kAnotherOwner};
+}
+
+// Whether a shard and its padding are rows of a matrix in a row.
+bool is_whole_rows(const Parameter& parameter) {
   const Slice slice = parameter.slice();
-  return Shard{.slice = slice.runs == 0 ? Slice{} : Slice::whole(elements),
-               .owner = slice.contains(0) ? parameter.owner() : kAnotherOwner};
+  const int64_t columns = parameter.shape.back();
+  return slice.is_contiguous() && slice.offset % columns == 0 && slice.elements() % columns == 0 &&
+         parameter.stored_elements() % columns == 0;
+}
+
+// Of the moments of a parameter's rows.
+std::optional<Shard> row_shard(const Parameter& parameter, int64_t rows) {
+  if (!parameter.is_sharded() || !is_whole_rows(parameter)) return whole_shard(parameter, rows);
+  const Slice slice = parameter.slice();
+  const int64_t columns = parameter.shape.back();
+  const int64_t first = slice.offset / columns;
+  const int64_t count = slice.elements() / columns;
+  return Shard{.slice = Slice::range(first, first + count),
+               .padding = parameter.stored_elements() / columns - count,
+               .owner = parameter.owner()};
 }
 
 int64_t blocks_of(int64_t elements) {
@@ -87,25 +106,41 @@ void become_own(OptimizerState& kept, const Replica& replica) {
                      .owner = replica.number};
 }
 
-// The stream is the parameter's number, which no pass changes.
-UpdatedParameter updated_parameter(const StateTable& state, ParameterId id) {
-  const Parameter& parameter = state.parameter(id);
+ParameterMatrices matrices_of(const Parameter& parameter) {
   const std::vector<int64_t>& shape = parameter.shape;
   const size_t rank = shape.size();
-  const int64_t padding = parameter.stored_elements() - parameter.local_elements();
-  if (!parameter.is_whole()) {
-    return {.rows = 1,
-            .columns = parameter.local_elements(),
-            .stream_id = static_cast<uint32_t>(id.index),
-            .first_element = parameter.slice().offset,
-            .padding = padding};
+  ParameterMatrices whole{.rows = rank < 2 ? 1 : shape[rank - 2], .columns = rank < 1 ? 1 : shape[rank - 1]};
+  for (size_t i = 0; i + 2 < rank; ++i) whole.matrices *= shape[i];
+  return whole;
+}
+
+// The stream is the parameter's number, which no pass changes.
+UpdatedParameter updated_parameter(const StateTable& state, ParameterId id, bool reads_sums) {
+  const Parameter& parameter = state.parameter(id);
+  const ParameterMatrices whole = matrices_of(parameter);
+  UpdatedParameter updated{.stream_id = static_cast<uint32_t>(id.index),
+                           .first_element = parameter.slice().offset,
+                           .padding = parameter.stored_elements() - parameter.local_elements()};
+  if (reads_sums) {
+    const bool is_matrix = parameter.shape.size() > 1;
+    updated.rows = is_matrix ? parameter.local_elements() / whole.columns : 1;
+    updated.columns = is_matrix ? whole.columns : parameter.local_elements();
+    updated.whole = whole;
+  } else if (!parameter.is_whole()) {
+    updated.rows = 1;
+    updated.columns = parameter.local_elements();
+  } else {
+    updated.matrices = whole.matrices;
+    updated.rows = whole.rows;
+    updated.columns = whole.columns;
   }
-  UpdatedParameter updated{.rows = rank < 2 ? 1 : shape[rank - 2],
-                           .columns = rank < 1 ? 1 : shape[rank - 1],
-                           .stream_id = static_cast<uint32_t>(id.index),
-                           .padding = padding};
-  for (size_t i = 0; i + 2 < rank; ++i) updated.matrices *= shape[i];
   return updated;
+}
+
+Region update_region(const StateTable& state, StorageId weight) {
+  Region region = state.storage(weight).region;
+  region.phase = Phase::kUpdate;
+  return region;
 }
 
 WeightForm form_of(const StateTable& state, StorageId weight, StorageId rest) {
@@ -113,13 +148,13 @@ WeightForm form_of(const StateTable& state, StorageId weight, StorageId rest) {
   return state.storage(weight).type.dtype == DType::kBF16 ? WeightForm::kBfloat16 : WeightForm::kFloat32;
 }
 
-// That the update of a shard is the update of its elements, whatever the others are.
+// That a shard can be updated by its elements, and sums over the whole where there are some.
 void check_updates_shard(const Parameter& parameter, const UpdateAttributes& attributes) {
-  const bool needs_whole = std::holds_alternative<AdafactorSettings>(attributes.settings);
-  const bool needs_one_run = attributes.form == WeightForm::kBfloat16;
+  const bool needs_rows = attributes.reads_sums && parameter.shape.size() > 1;
+  const bool needs_one_run = attributes.reads_sums || attributes.form == WeightForm::kBfloat16;
   const Slice slice = parameter.slice();
-  CHECK((parameter.is_whole() || !needs_whole) && (slice.is_contiguous() || !needs_one_run),
-        "{}: no update of a shard alone: {}", parameter.name, slice_text(slice));
+  CHECK((!needs_rows || is_whole_rows(parameter)) && (slice.is_contiguous() || !needs_one_run),
+        "{}: no update of such a shard: {}", parameter.name, slice_text(slice));
 }
 
 // What updates a parameter: under an 8-bit optimizer one of 32 bits where the parameter's states have 32.
@@ -190,9 +225,10 @@ std::vector<OptimizerState> optimizer_states(const OptimizerSettings& settings, 
       add("exp_avg_sq", DType::kF32, std::move(columns));
     } else {
       columns.erase(columns.end() - 2);
-      add("exp_avg_sq_row", DType::kF32, {shape.begin(), shape.end() - 1});
-      add("exp_avg_sq_col", DType::kF32, std::move(columns));
-      for (OptimizerState& factor : states) factor.shard = factor_shard(parameter, factor.global_elements());
+      OptimizerState& of_rows = add("exp_avg_sq_row", DType::kF32, {shape.begin(), shape.end() - 1});
+      of_rows.shard = row_shard(parameter, of_rows.global_elements());
+      OptimizerState& of_columns = add("exp_avg_sq_col", DType::kF32, std::move(columns));
+      of_columns.shard = whole_shard(parameter, of_columns.global_elements());
     }
   }
   const bool in_8bit = keeps_8bit_states(settings, parameter);
@@ -208,6 +244,8 @@ std::vector<OptimizerState> optimizer_states(const OptimizerSettings& settings, 
 }
 
 int64_t shard_multiple(const OptimizerSettings& settings, const Parameter& parameter) {
+  if (std::holds_alternative<AdafactorSettings>(settings) && parameter.shape.size() > 1)
+    return parameter.shape.back();
   return keeps_8bit_states(settings, parameter) ? kStateBlock : 1;
 }
 
@@ -258,12 +296,39 @@ std::vector<StorageId> add_optimizer_states(StateTable& state, const OptimizerSe
   return ids;
 }
 
-NodeId append_update(OpBuilder& builder, const OptimizerOptions& options, const UpdateInputs& shared,
-                     StorageId weight, StorageId rest, ValueId gradient) {
+bool reads_sums(const StateTable& state, const OptimizerSettings& settings, StorageId weight) {
+  return std::holds_alternative<AdafactorSettings>(settings) &&
+         state.parameter(state.parameters_of(weight).at(0)).is_sharded();
+}
+
+ValueId append_update_sums(OpBuilder& builder, const OptimizerOptions& options, const UpdateInputs& shared,
+                           StorageId weight, StorageId rest, ValueId gradient) {
   Program& program = builder.program();
-  Region region = program.state().storage(weight).region;
-  region.phase = Phase::kUpdate;
-  builder.set_region(region);
+  const StateTable& state = program.state();
+  builder.set_region(update_region(state, weight));
+  AdafactorSumsAttributes attributes{.settings = std::get<AdafactorSettings>(options.settings),
+                                     .parameters = {},
+                                     .form = form_of(state, weight, rest),
+                                     .max_gradient = shared.max_gradient};
+  for (const ParameterId id : state.parameters_of(weight)) {
+    attributes.parameters.push_back(updated_parameter(state, id, true));
+    attributes.is_factored = state.parameter(id).shape.size() > 1;
+  }
+  const std::vector<StorageId> states = add_optimizer_states(program.state(), options.settings, weight);
+  std::vector<ValueId> inputs = {shared.applied_updates, gradient, program.read_state(states.at(0)),
+                                 shared.clip_coefficient};
+  if (attributes.settings.scale_parameter) {
+    inputs.push_back(program.read_state(weight));
+    if (rest.valid()) inputs.push_back(program.read_state(rest));
+  }
+  const std::string name = program.state().storage(weight).name + ".sums";
+  return builder.value(OpKind::kAdafactorSums, std::move(inputs), std::move(attributes), name);
+}
+
+NodeId append_update(OpBuilder& builder, const OptimizerOptions& options, const UpdateInputs& shared,
+                     StorageId weight, StorageId rest, ValueId gradient, ValueId sums) {
+  Program& program = builder.program();
+  builder.set_region(update_region(program.state(), weight));
   std::vector<ValueId> inputs = {shared.learning_rate, shared.applied_updates, shared.clip_coefficient,
                                  shared.found_inf, program.read_state(weight)};
   if (rest.valid()) inputs.push_back(program.read_state(rest));
@@ -275,16 +340,20 @@ NodeId append_update(OpBuilder& builder, const OptimizerOptions& options, const 
   attributes.form = form_of(program.state(), weight, rest);
   attributes.seed = shared.seed;
   attributes.max_gradient = shared.max_gradient;
+  attributes.reads_sums = reads_sums(program.state(), attributes.settings, weight);
+  CHECK(attributes.reads_sums == sums.valid(), "{}: an update {} sums over all processes",
+        program.state().storage(weight).name, attributes.reads_sums ? "without" : "with");
   attributes.parameters.emplace_back();
   attributes.states.emplace_back();
   for (const ParameterId id : program.state().parameters_of(weight)) {
     check_updates_shard(program.state().parameter(id), attributes);
-    attributes.parameters[0].push_back(updated_parameter(program.state(), id));
+    attributes.parameters[0].push_back(updated_parameter(program.state(), id, attributes.reads_sums));
   }
   for (const StorageId kept : add_optimizer_states(program.state(), options.settings, weight)) {
     inputs.push_back(program.read_state(kept));
     attributes.states[0].push_back(program.state().storage(kept).type);
   }
+  if (sums.valid()) inputs.push_back(sums);
   const std::string name = program.state().storage(weight).name + ".update";
   const OpKind kind = op_of(attributes.settings);
   return builder.add(kind, std::move(inputs), std::move(attributes), name);

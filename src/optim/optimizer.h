@@ -24,13 +24,14 @@ struct OptimizerState : ShardedTensor {
 };
 
 // The states of a parameter. Of a shard: a state of each element is cut as the parameter is; the scales of 8-bit
-// blocks are those of its blocks; Adafactor's moments of rows and of columns, which every element moves, are held whole
-// by each process that holds any element, and written by the owner of the parameter's first element.
-// Of a replica, a state of each replica is one tensor, of which a process has and writes its own.
-// InternalError for a shard that cuts 8-bit blocks (see shard_multiple).
+// blocks are those of its blocks; Adafactor's moments of columns, which every row moves, are held whole by each process,
+// and written by the owner of the parameter's first element. So are its moments of rows, but of a shard of whole rows
+// each process holds those of its own. Of a replica, a state of each replica is one tensor, of which a process has and writes
+// its own. InternalError for a shard that cuts 8-bit blocks (see shard_multiple).
 std::vector<OptimizerState> optimizer_states(const OptimizerSettings& settings, const Parameter& parameter);
 
-// Runs of a parameter's shards begin at multiples of so many of its elements, and end at one or with the parameter.
+// Runs of a parameter's shards begin at multiples of so many of its elements, and end at one or with the parameter: 8-bit
+// blocks stay whole, and for Adafactor a matrix's rows.
 int64_t shard_multiple(const OptimizerSettings& settings, const Parameter& parameter);
 
 // Whether a parameter's states are 8-bit codes with a scale for every kStateBlock of its elements. False for
@@ -71,10 +72,19 @@ std::vector<StorageId> add_optimizer_states(StateTable& state, const OptimizerSe
 
 // Appends the update of one weight storage: (weight, gradient, states) -> their next versions. `rest` is the
 // 16-bit rest of a split master, invalid for an fp32 weight and for a bf16 one without a master. States are
-// made on first use. InternalError for shards whose update is not that of their elements alone: Adafactor's, and those
-// of several runs without a master, whose random bits are drawn for elements in a row.
+// made on first use. `sums`: over all processes, of a weight whose update reads_sums(). InternalError for shards that
+// cannot be updated: Adafactor's that cut a row of a matrix, and those of several runs without a master, whose random bits
+// are drawn for elements in a row.
 NodeId append_update(OpBuilder& builder, const OptimizerOptions& options, const UpdateInputs& shared,
-                     StorageId weight, StorageId rest, ValueId gradient);
+                     StorageId weight, StorageId rest, ValueId gradient, ValueId sums = {});
+
+// Whether the update of a weight storage reads sums over whole parameters, of which this process has parts: Adafactor's.
+bool reads_sums(const StateTable& state, const OptimizerSettings& settings, StorageId weight);
+
+// Appends the sums of this process's parts, f64 (ops/adafactor_sums.h). What is added up over the processes is what
+// append_update reads.
+ValueId append_update_sums(OpBuilder& builder, const OptimizerOptions& options, const UpdateInputs& shared,
+                           StorageId weight, StorageId rest, ValueId gradient);
 
 // Replaces several update nodes of the same optimizer by one that updates all their tensors.
 NodeId append_joined_update(OpBuilder& builder, const std::vector<NodeId>& updates);

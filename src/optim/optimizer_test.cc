@@ -59,7 +59,7 @@ TEST(OptimizerStates, AreNamedAsTheImplementationsNameThem) {
 }
 
 // A state of each element is cut as its parameter is, a scale of a block with its block; what all elements
-// move is whole where any of them is, and has one owner.
+// move is whole everywhere, and has one owner.
 TEST(OptimizerStates, FollowTheShardOfTheirParameter) {
   Parameter matrix = parameter_of({64, 128});
   const Slice columns = Slice::block(matrix.shape, 1, 32, 64);
@@ -78,8 +78,28 @@ TEST(OptimizerStates, FollowTheShardOfTheirParameter) {
   matrix.shard->slice = Slice::block(matrix.shape, 1, 0, 32);
   EXPECT_EQ(optimizer_states(AdafactorSettings{}, matrix)[1].owner(), 3) << "it has the first element";
   matrix.shard->slice = {};
-  EXPECT_EQ(optimizer_states(AdafactorSettings{}, matrix)[1].local_elements(), 0);
+  EXPECT_EQ(optimizer_states(AdafactorSettings{}, matrix)[1].local_elements(), 128);
   EXPECT_EQ(optimizer_states(AdafactorSettings{}, matrix)[1].owner(), kAnotherOwner);
+}
+
+// Moments of rows are where the rows are, with padding in whole rows; those of columns everywhere.
+TEST(OptimizerStates, OfRowsFollowTheRows) {
+  Parameter cube = parameter_of({4, 10, 30});
+  EXPECT_EQ(shard_multiple(AdafactorSettings{}, cube), 30);
+  EXPECT_EQ(shard_multiple(AdafactorSettings{}, parameter_of({100})), 1);
+  cube.shard = Shard{.slice = Slice::range(8 * 30, 13 * 30), .padding = 2 * 30, .owner = 3};
+  const auto states = optimizer_states(AdafactorSettings{.beta1 = 0.9}, cube);
+  EXPECT_EQ(states[0].slice(), Slice::range(8, 13)) << "rows of two matrices";
+  EXPECT_EQ(states[0].stored_elements(), 7);
+  EXPECT_EQ(states[0].owner(), 3);
+  EXPECT_EQ(states[1].local_elements(), 4 * 30);
+  EXPECT_EQ(states[1].owner(), kAnotherOwner);
+  EXPECT_EQ(states[2].slice(), cube.slice());
+  cube.shard = Shard{.slice = {}, .padding = 3 * 30, .owner = 3};
+  EXPECT_EQ(optimizer_states(AdafactorSettings{}, cube)[0].local_elements(), 0);
+  EXPECT_EQ(optimizer_states(AdafactorSettings{}, cube)[0].stored_elements(), 3) << "as much as other parts";
+  cube.shard = Shard{.slice = Slice::range(0, 45)};
+  EXPECT_EQ(optimizer_states(AdafactorSettings{}, cube)[0].local_elements(), 40) << "a row is cut";
 }
 
 TEST(OptimizerStates, BlocksAreNotCut) {
@@ -235,6 +255,39 @@ TEST_F(AppendUpdate, TakesParametersOfThreeDimensionsWithEveryOptimizer) {
     EXPECT_EQ(updated.elements(), 4800) << name;
   }
   verify(program_);
+}
+
+// The update of rows reads sums over the whole matrix, and is none without them; rows are not cut.
+TEST_F(AppendUpdate, OfRowsReadsSumsOverTheWhole) {
+  options_.settings = AdafactorSettings{.scale_parameter = true};
+  const StorageId id = state_.add_storage({"rows", {DType::kF32, {4 * 30}}, Role::kWeight, {}, {}});
+  Parameter parameter = parameter_of({2, 10, 30});
+  parameter.name = "rows";
+  parameter.storage = id;
+  parameter.shard = Shard{.slice = Slice::range(8 * 30, 11 * 30), .padding = 30, .owner = 2};
+  const ParameterId added = state_.add_parameter(parameter);
+  const StorageId gradient =
+      state_.add_storage({"gradient", {DType::kF32, {4 * 30}}, Role::kGradient, {}, {}});
+  EXPECT_TRUE(reads_sums(state_, options_.settings, id));
+  EXPECT_FALSE(reads_sums(state_, AdamWSettings{}, id));
+  const UpdateInputs shared{program_.read_state(rate_), program_.read_state(applied_), {}, {}, 9};
+  EXPECT_THROW(append_update(builder_, options_, shared, id, {}, program_.read_state(gradient)),
+               InternalError);
+  const ValueId sums = append_update_sums(builder_, options_, shared, id, {}, program_.read_state(gradient));
+  EXPECT_EQ(program_.type(sums), (TensorType{DType::kF64, {2 * (2 * 30 + 1) + 1}}));
+  const Node& node =
+      program_.node(append_update(builder_, options_, shared, id, {}, program_.read_state(gradient), sums));
+  const UpdateLayout layout = update_layout(node);
+  EXPECT_EQ(node.inputs.at(static_cast<size_t>(layout.shared_inputs + layout.sums_input)), sums);
+  EXPECT_EQ(node.outputs.size(), 3U) << "the weight and two moments";
+  const UpdatedParameter& updated = std::get<UpdateAttributes>(node.attributes).parameters.at(0).at(0);
+  EXPECT_EQ(updated.rows, 3);
+  EXPECT_EQ(updated.first_element, 240);
+  EXPECT_EQ(updated.whole.matrices, 2);
+  EXPECT_EQ(updated.whole.rows, 10);
+  state_.parameter(added).shard = Shard{.slice = Slice::range(45, 165), .owner = 2};
+  EXPECT_THROW(append_update(builder_, options_, shared, id, {}, program_.read_state(gradient), sums),
+               InternalError);
 }
 
 TEST_F(AppendUpdate, JoinedUpdatesKeepEachTensorsDecay) {

@@ -13,8 +13,8 @@ namespace shoehorn {
 // Beside lane 0, which computes.
 inline constexpr int32_t kCommunicationLane = 1;
 
-// How the parameters of a storage are cut, one behind the other: 8-bit states' blocks stay whole. The same at every stage,
-// so that sums are taken in the same order.
+// How the parameters of a storage are cut, one behind the other: 8-bit states' blocks stay whole, and rows that Adafactor updates. The
+// same at every stage, so that sums are taken in the same order.
 std::vector<RingSegment> segments_of(const StateTable& state, StorageId storage, const StepOptions& options);
 
 // The elements of a part that go around at a time, at most, so that those of all parts fill a bucket.

@@ -288,7 +288,6 @@ ProgramFamily begin_programs(const Model& model, RunKind kind, const BatchBucket
                              std::vector<PassRecord>* records) {
   check_options(options);
   check_precision(options, kind);
-  check_zero(options);
   check_local_sgd(options);
   check_buckets(train);
   check_buckets(evaluation);

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "base/error.h"
+#include "base/rounding.h"
 #include "ops/op_builder.h"
 #include "ops/ring.h"
 #include "ops/update_layout.h"
@@ -80,6 +81,50 @@ StepScalars append_step_scalars(OpBuilder& builder, ProgramFamily& family, const
   return scalars;
 }
 
+// Adds these up over the ranks, all at once; with `chunk_elements` of all such nodes, which share a buffer, in the backward.
+void sum_over_ranks(OpBuilder& builder, std::vector<ValueId*> sums, const StepOptions& options,
+                    int64_t chunk_elements) {
+  const RankOptions& ranks = options.ranks;
+  std::vector<RingValue> values;
+  for (const ValueId* one : sums) {
+    const int64_t elements = builder.program().type(*one).shape.elements();
+    values.push_back({*one, {ring_segment(elements, ranks.world_size)}});
+  }
+  // As the gradients' sums go: one lane alone sends at a time.
+  const bool is_beside = options.update_in_backward && ranks.stage() != 2;
+  const NodeId node = append_collective(builder, OpKind::kAllReduce, values, chunk_elements, ranks, is_beside,
+                                        "update_sums_over_ranks");
+  for (size_t i = 0; i < sums.size(); ++i) *sums[i] = builder.program().node(node).outputs[i];
+}
+
+// The sums over whole parameters that updates read, by gradient; invalid for those that read none.
+std::vector<ValueId> append_sums(OpBuilder& builder, const ProgramFamily& family, const UpdateInputs& shared,
+                                 const StepOptions& options) {
+  const auto& gradients = gradients_of(family, builder.program());
+  std::vector<ValueId> sums(gradients.size());
+  std::vector<ValueId*> summed;
+  int64_t stored = 0, most_stored = 0;
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    const StorageId weight = gradients[i].storage;
+    if (!reads_sums(*family.state, options.optimizer.settings, weight)) continue;
+    sums[i] = append_update_sums(builder, options.optimizer, shared, weight, rest_of(*family.state, weight),
+                                 gradients[i].gradient);
+    summed.push_back(&sums[i]);
+    const int64_t elements = builder.program().type(sums[i]).shape.elements();
+    const int64_t piece = ceil_divide(elements, options.ranks.world_size);
+    stored += piece;
+    most_stored = std::max(most_stored, piece);
+  }
+  if (summed.empty()) return sums;
+  const int64_t most = most_chunk_elements(options.ranks, DType::kF64);
+  if (!options.update_in_backward) {
+    sum_over_ranks(builder, summed, options, std::min(stored, most));
+  } else {
+    for (ValueId* one : summed) sum_over_ranks(builder, {one}, options, std::min(most_stored, most));
+  }
+  return sums;
+}
+
 void append_updates(Program& program, ProgramFamily& family, const StepOptions& options) {
   OpBuilder builder(program);
   Region region;
@@ -91,14 +136,35 @@ void append_updates(Program& program, ProgramFamily& family, const StepOptions& 
   const ValueId applied_updates = program.read_state(family.scalars.applied_updates);
   UpdateInputs shared{learning_rate, applied_updates, coefficient, found_inf, options.seed};
   if (options.max_grad_value > 0) shared.max_gradient = options.max_grad_value;
-  for (const ParameterGradient& gradient : gradients_of(family, program)) {
-    append_update(builder, options.optimizer, shared, gradient.storage,
-                  rest_of(*family.state, gradient.storage), gradient.gradient);
+  const std::vector<ValueId> sums = append_sums(builder, family, shared, options);
+  const auto& gradients = gradients_of(family, program);
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    append_update(builder, options.optimizer, shared, gradients[i].storage,
+                  rest_of(*family.state, gradients[i].storage), gradients[i].gradient, sums[i]);
   }
 }
 
+// An update, behind the nodes that make nothing but the sums that it reads.
+std::vector<NodeId> nodes_of_update(const Program& program, NodeId update) {
+  std::vector<NodeId> nodes = {update};
+  const UpdateLayout layout = update_layout(program.node(update));
+  if (layout.sums_input < 0) return nodes;
+  const ValueId sums =
+      program.node(update).inputs[static_cast<size_t>(layout.shared_inputs + layout.sums_input)];
+  const NodeId over_ranks = program.value(sums).producer;
+  const NodeId of_rank = program.value(program.node(over_ranks).inputs[0]).producer;
+  return {of_rank, over_ranks, update};
+}
+
+// What all updates of a step read, which is no tensor's own.
+std::set<ValueId> shared_inputs(const Node& update) {
+  const auto shared = update.inputs.begin() + update_layout(update).shared_inputs;
+  return {update.inputs.begin(), shared};
+}
+
 void move_updates_into_backward(Program& program) {
-  // An update stands behind the last node that makes its gradient or reads the weight that it overwrites.
+  // An update stands behind the last node that makes its gradient or reads the weight that it overwrites; in front of it
+  // stand the nodes that make its sums.
   std::map<size_t, std::vector<NodeId>> behind;
   std::vector<bool> moved(program.nodes().size(), false);
   std::set<NodeId> shared;  // makers of what all updates read: the inverse of a fixed loss scale
@@ -107,21 +173,25 @@ void move_updates_into_backward(Program& program) {
     const Node& node = program.nodes()[i];
     if (!is_update(node)) continue;
     size_t last = 0;
-    const UpdateLayout layout = update_layout(node);
-    for (size_t input = 0; input < static_cast<size_t>(layout.shared_inputs); ++input) {
-      const ValueId value = node.inputs[input];
+    const std::vector<NodeId> nodes = nodes_of_update(program, NodeId{static_cast<int32_t>(i)});
+    const auto is_own = [&](NodeId id) { return std::find(nodes.begin(), nodes.end(), id) != nodes.end(); };
+    const std::set<ValueId> of_all = shared_inputs(node);
+    for (const ValueId value : of_all) {
       if (value.valid() && program.value(value).producer.valid())
         shared.insert(program.value(value).producer);
     }
-    for (size_t input = static_cast<size_t>(layout.shared_inputs); input < node.inputs.size(); ++input) {
-      const NodeId producer = program.value(node.inputs[input]).producer;
-      if (producer.valid()) last = std::max(last, producer.at());
-      for (const NodeId reader : readers[node.inputs[input].at()]) {
-        if (reader.at() != i) last = std::max(last, reader.at());
+    for (const NodeId own : nodes) {
+      for (const ValueId input : program.node(own).inputs) {
+        if (!input.valid() || of_all.contains(input)) continue;
+        const NodeId producer = program.value(input).producer;
+        if (producer.valid() && !is_own(producer)) last = std::max(last, producer.at());
+        for (const NodeId reader : readers[input.at()]) {
+          if (!is_own(reader)) last = std::max(last, reader.at());
+        }
       }
+      moved[own.at()] = true;
     }
-    behind[last].push_back(NodeId{static_cast<int32_t>(i)});
-    moved[i] = true;
+    behind[last].insert(behind[last].end(), nodes.begin(), nodes.end());
   }
   std::vector<NodeId> order;
   for (const NodeId maker : shared) {

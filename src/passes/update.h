@@ -2,6 +2,7 @@
 //
 //   update              gradients ──► sum_of_squares ──► clip_coefficient ──► one update a weight, at the end
 //                       with a loss scale also ──► found_inf, which can skip each update, and the new scale
+//                       Adafactor's of sharded weights ──► adafactor_sums ──► all_reduce ──► the update
 //   update_in_backward  moves each update directly behind the node that completes its gradient, which then dies
 //   fuse_update         joins the updates at the end of the program into one multi-tensor node
 //

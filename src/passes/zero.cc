@@ -26,12 +26,7 @@ std::set<StorageId> trained_storages(const ProgramFamily& family) {
   return trained;
 }
 
-bool updates_need_wholes(const StepOptions& options) {
-  return std::holds_alternative<AdafactorSettings>(options.optimizer.settings);
-}
-
-// The storages that become shards: those that are updated, unless their updates need them whole; and in stage 3 frozen ones
-// that are not small.
+// The storages that become shards: those that are updated; and in stage 3 frozen ones that are not small.
 std::vector<StorageId> storages_to_shard(const ProgramFamily& family, const StepOptions& options,
                                          const std::set<StorageId>& trained) {
   const RankOptions& ranks = options.ranks;
@@ -40,8 +35,7 @@ std::vector<StorageId> storages_to_shard(const ProgramFamily& family, const Step
   for (const Parameter& parameter : family.state->parameters()) {
     const bool is_large =
         family.state->storage(parameter.storage).type.shape.elements() > ranks.zero_persistence_threshold;
-    const bool is_sharded =
-        trained.contains(parameter.storage) ? !updates_need_wholes(options) : ranks.stage() == 3 && is_large;
+    const bool is_sharded = trained.contains(parameter.storage) || (ranks.stage() == 3 && is_large);
     if (is_sharded && seen.insert(parameter.storage).second) storages.push_back(parameter.storage);
   }
   return storages;
@@ -340,19 +334,6 @@ void gather_updated(ProgramFamily& family, const StepOptions& options) {
   }
   Program& loaded = family.programs.emplace_back(ProgramKind::kAfterLoad, family.state.get());
   gather_kept(loaded, family, options.ranks);
-}
-
-void check_zero(const StepOptions& options) {
-  const int64_t stage = options.ranks.stage();
-  if (stage == 0) return;
-  // Over frozen weights stage 3 shares those.
-  const bool shares_frozen = stage == 3 && options.lora.rank > 0;
-  if (updates_need_wholes(options) && !shares_frozen) {
-    throw user_error(
-        "[--zero_stage {}] expected an optimizer whose update is each element's own, got adafactor, whose "
-        "moments are of whole rows and columns; give --zero_stage 0",
-        stage);
-  }
 }
 
 }  // namespace shoehorn

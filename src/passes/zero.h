@@ -18,11 +18,14 @@
 // the gradients' bytes and, in stages 1 and 2, (N - 1) / N of the weights', together what data parallel sends in
 // fp32. Stage 3 sends the weights of a layer each time that it runs: at most twice, forward and backward.
 //
-// Sums are those of all_reduce, bit for bit, and an element's update is the same wherever it is made. Two things
-// round elsewhere: the norm for clipping is a sum over ranks of sums over shards; and stages 2 and 3 under
-// micro-batch accumulation sum each micro-batch over ranks before they add it to the others. Memory: an N-th of what
-// is sharded, with padding of less than an element a parameter (8-bit states: less than a block); in stages 1 and 2
-// the shard of each weight beside the whole.
+// Adafactor's updates also read sums over whole parameters (ops/adafactor_sums.h), which go around in double in front of
+// them: of a matrix of C columns 2C + 2 numbers at most. Its moments of columns are whole on each rank.
+//
+// Sums are those of all_reduce, bit for bit, and an element's update is the same wherever it is made. Three things
+// round elsewhere: the norm for clipping is a sum over ranks of sums over shards; Adafactor's sums are, too; and stages 2
+// and 3 under micro-batch accumulation sum each micro-batch over ranks before they add it to the others. Memory: an N-th
+// of what is sharded, with padding of less than an element a parameter (8-bit states: less than a block; Adafactor: less
+// than a row); in stages 1 and 2 the shard of each weight beside the whole.
 #pragma once
 
 #include "passes/program_family.h"
@@ -38,8 +41,5 @@ const ShardedStorage* find_shard(const ProgramFamily& family, StorageId whole);
 
 // Whether the gradients are this rank's parts already.
 bool has_scattered_gradients(const ProgramFamily& family);
-
-// UserError that names what no stage, or not this one, carries.
-void check_zero(const StepOptions& options);
 
 }  // namespace shoehorn

@@ -5,7 +5,6 @@
 #include <map>
 #include <set>
 
-#include "base/error.h"
 #include "base/rounding.h"
 #include "ops/op_info.h"
 #include "passes/passes_testing.h"
@@ -256,37 +255,104 @@ TEST(Zero, GathersHalfWeightsInHalfTheBytes) {
   }
 }
 
-// Adafactor's updates need all of an adapter: each rank has it, and gradients are summed as data parallel sums them; the model
-// under them is shared.
-TEST(Zero, SharesTheModelUnderAdaptersThatAreWhole) {
-  StepOptions options = at_stage(3);
-  options.lora.rank = 2;
-  options.optimizer.settings = AdafactorSettings{};
-  const ProgramFamily family = build(options);
-  for (const Parameter& parameter : family.state->parameters())
-    EXPECT_EQ(parameter.is_sharded(), !parameter.trainable) << parameter.name;
-  const Program& step = program_of(family, ProgramKind::kTrainStep);
-  EXPECT_EQ(count(step, OpKind::kReduceScatter), 0);
-  EXPECT_EQ(count(step, OpKind::kAllReduce), 1);
-  EXPECT_GT(count(step, OpKind::kAllGather), 0);
+// Adafactor's parts are whole rows, with the moments of these; moments of columns are whole on each rank. 8 ranks are more
+// than some matrices have rows.
+TEST(Zero, CutsBetweenRowsForAdafactor) {
+  for (const int64_t lora_rank : {0, 2}) {
+    for (const int64_t ranks : {2, 8}) {
+      std::map<std::string, int64_t> held;
+      for (int64_t rank = 0; rank < ranks; ++rank) {
+        StepOptions options = at_stage(2, ranks);
+        options.lora.rank = lora_rank;
+        options.optimizer.settings = AdafactorSettings{};
+        options.ranks.rank = rank;
+        const ProgramFamily family = build(options);
+        int64_t states = 0;
+        for (const Parameter& parameter : family.state->parameters()) {
+          if (!parameter.trainable) continue;
+          const bool is_matrix = parameter.shape.size() > 1;
+          const int64_t columns = is_matrix ? parameter.shape.back() : 1;
+          const int64_t rows = ceil_divide(parameter.global_elements() / columns, ranks);
+          EXPECT_EQ(parameter.stored_elements(), rows * columns) << parameter.name;
+          EXPECT_EQ(parameter.local_elements() % columns, 0) << parameter.name;
+          states += rows + (is_matrix ? columns : 0);
+          held[parameter.name] += parameter.local_elements();
+        }
+        EXPECT_EQ(bytes_of(family, Role::kOptimizerState), 4 * states) << "rank " << rank;
+      }
+      const ProgramFamily whole = build(at_stage(0, 1));
+      for (const Parameter& parameter : whole.state->parameters()) {
+        if (lora_rank == 0) {
+          EXPECT_EQ(held.at(parameter.name), parameter.global_elements()) << parameter.name;
+        }
+      }
+    }
+  }
 }
 
-TEST(Zero, RefusesWhatNoStageCarries) {
-  const auto refusal = [](const StepOptions& options) -> std::string {
-    try {
-      build(options);
-    } catch (const UserError& error) {
-      return error.what();
+// What Adafactor's sums over whole parameters have, in bytes: two numbers a column and one a matrix, or one a vector; with
+// scale_parameter one more each.
+int64_t bytes_of_sums(const ProgramFamily& family, bool scales) {
+  int64_t elements = 0;
+  for (const Parameter& parameter : family.state->parameters())
+    elements += (parameter.shape.size() > 1 ? 2 * parameter.shape.back() : 0) + 1 + (scales ? 1 : 0);
+  return 8 * elements;
+}
+
+// All sums go around at once in front of the update, which is one node of all tensors as ever. Nothing else is sent than with
+// another optimizer.
+TEST(Zero, SendsAdafactorsSums) {
+  for (const int64_t stage : {1, 2, 3}) {
+    for (const bool scales : {false, true}) {
+      StepOptions options = at_stage(stage);
+      const int64_t others =
+          sent_by_all(program_of(build(options), ProgramKind::kTrainStep), OpKind::kAllReduce, 4);
+      options.optimizer.settings = AdafactorSettings{.scale_parameter = scales};
+      const ProgramFamily family = build(options);
+      const Program& step = program_of(family, ProgramKind::kTrainStep);
+      EXPECT_EQ(sent_by_all(step, OpKind::kAllReduce, 4), others + 2 * 3 * bytes_of_sums(family, scales))
+          << stage;
+      EXPECT_EQ(count(step, OpKind::kAllReduce), 3) << "the loss, the norm and the sums";
+      const int64_t weights = bytes_of(build(at_stage(0)), Role::kWeight);
+      EXPECT_EQ(sent_by_all(step, OpKind::kReduceScatter, 4), 3 * weights) << stage;
+      EXPECT_EQ(count(step, OpKind::kAdafactor), 2) << "of matrices and of vectors";
     }
-    return "builds";
-  };
-  StepOptions adafactor = at_stage(1);
-  adafactor.optimizer.settings = AdafactorSettings{};
-  EXPECT_TRUE(refusal(adafactor).starts_with("[--zero_stage 1] expected an optimizer whose update is"));
-  adafactor.lora.rank = 2;
-  EXPECT_TRUE(refusal(adafactor).starts_with("[--zero_stage 1] expected an optimizer whose update is"));
-  adafactor.ranks.zero_stage = 3;
-  EXPECT_EQ(refusal(adafactor), "builds");
+  }
+}
+
+// Each update in the backward has its own sums directly in front of it, on the lane that gradients are summed on.
+TEST(Zero, SumsForEachUpdateInTheBackward) {
+  for (const int64_t stage : {1, 2, 3}) {
+    StepOptions options = at_stage(stage);
+    options.optimizer.settings = AdafactorSettings{.scale_parameter = true};
+    options.max_grad_norm = 0;
+    options.update_in_backward = true;
+    const ProgramFamily family = build(options);
+    const Program& step = program_of(family, ProgramKind::kTrainStep);
+    int64_t updates = 0;
+    for (size_t at = 0; at < step.nodes().size(); ++at) {
+      if (step.nodes()[at].kind != OpKind::kAdafactor) continue;
+      ++updates;
+      ASSERT_GE(at, 2U);
+      EXPECT_EQ(step.nodes()[at - 2].kind, OpKind::kAdafactorSums) << stage;
+      EXPECT_EQ(step.nodes()[at - 1].kind, OpKind::kAllReduce) << stage;
+      EXPECT_EQ(step.nodes()[at - 1].lane, stage == 2 ? 0 : 1) << stage;
+    }
+    EXPECT_EQ(updates, std::ssize(family.shards));
+    EXPECT_EQ(sent_by_all(step, OpKind::kAllReduce, 4), 2 * 3 * (bytes_of_sums(family, true) + 4))
+        << "and the loss";
+    EXPECT_NE(step.nodes().back().kind, OpKind::kAdafactorSums);
+  }
+}
+
+// Nothing is cut on ranks that have everything, and no sums go around.
+TEST(Zero, SendsNoSumsAtStage0) {
+  StepOptions options = at_stage(0);
+  options.optimizer.settings = AdafactorSettings{};
+  const ProgramFamily family = build(options);
+  const Program& step = program_of(family, ProgramKind::kTrainStep);
+  EXPECT_EQ(count(step, OpKind::kAdafactorSums), 0);
+  EXPECT_EQ(count(step, OpKind::kAllReduce), 1);
 }
 
 }  // namespace

@@ -4,11 +4,16 @@
 
 #include <cmath>
 #include <filesystem>
+#include <map>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "io/file.h"
+#include "io/tensor_files.h"
 #include "io/test_directory.h"
+#include "state/weights.h"
 #include "train/rank_runs_testing.h"
 
 namespace shoehorn {
@@ -106,6 +111,85 @@ TEST_F(Zero, HasTheBitsOfDataParallel) {
   }
 }
 
+// The same rounding elsewhere but of the keys' bias: its gradient is zero but for rounding, and Adafactor makes whole steps of it.
+void expect_alike_but_for_noise(const RankRun& one, const RankRun& many, const std::string& what,
+                                DType dtype) {
+  RankRun compared = one;
+  std::erase_if(compared.weights, [](const auto& weight) { return weight.first.ends_with("key.bias"); });
+  expect_alike(compared, many, what, dtype);
+}
+
+// Adafactor reads sums over whole parameters: against ranks that have everything these are rounded elsewhere, and from stage to
+// stage nothing is.
+TEST_F(Zero, SharesAdafactorsRows) {
+  const std::vector<Form> forms = {
+      {"as it is", [](TrainingArguments&) {}},
+      {"first moment", [](TrainingArguments& args) { args.optim_args = {{"beta1", 0.9}}; }},
+      {"scaled, relative step",
+       [](TrainingArguments& args) {
+         const TrainingArguments standard;
+         args.learning_rate = standard.learning_rate;
+         args.lr_scheduler_type = standard.lr_scheduler_type;
+         args.optim_args = {{"scale_parameter", true}, {"relative_step", true}};
+       }},
+      {"adalomo",
+       [](TrainingArguments& args) {
+         args.optim = "adalomo";
+         args.max_grad_norm = 0;
+       }},
+      {"adalomo, layer-major",
+       [](TrainingArguments& args) {
+         args.optim = "adalomo";
+         args.max_grad_norm = 0;
+         args.gradient_accumulation_steps = 2;
+         args.accumulation_order = "layer_major";
+       }},
+      {"adapters", [](TrainingArguments& args) { args.lora_rank = 2; }},
+      {"bf16", [](TrainingArguments& args) { args.bf16 = true; }, DType::kBF16},
+      {"bf16 without masters",
+       [](TrainingArguments& args) {
+         args.bf16 = true;
+         args.master_weights = "none";
+       },
+       DType::kBF16},
+      {"fp16", [](TrainingArguments& args) { args.fp16 = true; }, DType::kF16},
+  };
+  const Dataset samples = tiny_samples(28, 5);
+  for (const Form& form : forms) {
+    for (const int32_t size : {2, 4}) {
+      TrainingArguments args = adamw_arguments();
+      args.optim = "adafactor";
+      args.max_steps = 6;
+      form.set(args);
+      const RankRun whole = train_on(size, args, samples)[0];
+      std::optional<RankRun> first;
+      for (const int64_t stage : {1, 2, 3}) {
+        const std::string what = fmt::format("{}, stage {} on {} ranks", form.name, stage, size);
+        const std::vector<RankRun> runs = train_on(size, at_stage(args, stage), samples);
+        expect_alike_but_for_noise(whole, runs[0], what, form.dtype);
+        expect_as_planned(runs, what);
+        if (first) {
+          expect_same_bits(*first, runs[0], what);
+        } else {
+          first = runs[0];
+        }
+      }
+    }
+  }
+}
+
+// 8 ranks, where some have no row of a matrix of 3.
+TEST_F(Zero, LeavesRanksWithoutRows) {
+  TrainingArguments args = adamw_arguments();
+  args.optim = "adafactor";
+  args.max_steps = 3;
+  const Dataset samples = tiny_samples(64, 5);
+  const RankRun whole = train_on(8, args, samples)[0];
+  const std::vector<RankRun> runs = train_on(8, at_stage(args, 2), samples);
+  expect_alike_but_for_noise(whole, runs[0], "8 ranks", DType::kF32);
+  expect_as_planned(runs, "8 ranks");
+}
+
 // Under micro-batch accumulation stage 1 sums as data parallel does; from stage 2 on each micro-batch is summed over ranks
 // first. Where there are fewer micro-batches than ranks have, some run another's, which adds nothing.
 TEST_F(Zero, AccumulatesMicroBatches) {
@@ -168,8 +252,11 @@ TEST_F(Zero, TrainsAsOneRankDoes) {
 TEST_F(Zero, SendsWhatTheStepSays) {
   const Dataset samples = tiny_samples(64, 5);
   for (const int64_t stage : {1, 2, 3}) {
-    for (const int64_t accumulated : {1, 2}) {
+    for (const auto& [accumulated, optim] :
+         {std::pair{1, "sgd"}, {2, "sgd"}, {1, "adafactor"}, {1, "adalomo"}}) {
       TrainingArguments args = at_stage(rank_arguments(), stage);
+      args.optim = optim;
+      args.max_grad_norm = args.optim == "adalomo" ? 0 : 1;
       args.gradient_accumulation_steps = accumulated;
       args.max_steps = 2;
       const std::vector<RankRun> two = train_on(3, args, samples);
@@ -231,6 +318,66 @@ TEST_F(Zero, ResumesAtOtherStagesAndNumbers) {
   EXPECT_TRUE(read_text_file(checkpoint("from-1-0", 20) / "model.safetensors") ==
               read_text_file(checkpoint("from-1-3", 20) / "model.safetensors"));
   EXPECT_TRUE(fs::exists(checkpoint("from-2-3", 20) / "model-rank-00001-of-00002.safetensors"));
+}
+
+// The bytes of each state in files, whoever wrote them.
+std::map<std::string, std::vector<std::byte>> states_in(const fs::path& file) {
+  const TensorFiles files = TensorFiles::open(file);
+  std::map<std::string, std::vector<std::byte>> states;
+  for (const std::string& name : files.names()) {
+    std::vector<std::byte>& bytes = states[name];
+    bytes.resize(static_cast<size_t>(files.tensor(name).bytes));
+    files.read_range(name, 0, bytes);
+  }
+  return states;
+}
+
+// Adafactor's states of rows, which ranks write in parts, and of columns, which one writes, are read at other numbers of ranks
+// and at other stages, bit for bit; and training goes on from them as if it had not stopped.
+TEST_F(Zero, KeepsAdafactorsStatesWhereverTheyAreRead) {
+  const TestDirectory directory;
+  const Dataset samples = tiny_samples(32, 5);
+  const auto saving = [&](const std::string& name, int32_t size, int64_t stage) {
+    TrainingArguments args = at_stage(adamw_arguments(), stage, stage == 3 ? 100 : 0);
+    args.optim = "adafactor";
+    args.optim_args = {{"beta1", 0.9}};
+    args.accumulation_order = "layer_major";
+    args.gradient_accumulation_steps = 4 / size;
+    args.output_dir = (directory.path() / name).string();
+    args.save_strategy = "steps";
+    args.save_steps = 3;
+    args.max_steps = 6;
+    return args;
+  };
+  const fs::path half = directory.path() / "four" / "checkpoint-3";
+  const RankRun whole = train_on(4, saving("four", 4, 2), samples)[0];
+  const TensorFiles written = TensorFiles::open(half / "optimizer.safetensors");
+  int64_t columns = 0;
+  for (const std::string& name : written.names()) {
+    if (!name.ends_with(".exp_avg_sq_col")) continue;
+    ++columns;
+    EXPECT_EQ(written.parts(name).size(), 1U) << name;
+  }
+  EXPECT_GT(columns, 0);
+  const auto expected = states_in(half / "optimizer.safetensors");
+  for (const auto& [size, stage] : {std::pair{1, 0}, {2, 3}, {4, 1}}) {
+    const std::string name = fmt::format("{}-{}", size, stage);
+    TrainingArguments args = saving(name, size, stage);
+    args.resume_from_checkpoint = half.string();
+    args.max_steps = 3;  // all are made
+    train_on(size, args, samples, [&](Trainer& trainer) {
+      Session& session = trainer.session();
+      const StepOptions& step = session.options().step;
+      const Owner owner = {static_cast<int32_t>(step.ranks.rank),
+                           static_cast<int32_t>(step.ranks.world_size)};
+      save_optimizer_states(directory.path() / name / "states.safetensors", session.state(),
+                            session.executor(), step.optimizer.settings, owner);
+    });
+    EXPECT_TRUE(states_in(directory.path() / name / "states.safetensors") == expected) << name;
+  }
+  TrainingArguments args = saving("on", 4, 3);
+  args.resume_from_checkpoint = half.string();
+  expect_same_weights(whole.weights, train_on(4, args, samples)[0].weights, "resumed at stage 3");
 }
 
 // The adapters that ranks have parts of are saved whole, by the first of them, to the byte; so is the model that they are merged

@@ -35,18 +35,20 @@ class MpiBytes : public CliTest {
     return bytes;
   }
 
-  static std::vector<std::string> method(int64_t stage) {
+  static std::vector<std::string> method(int64_t stage, const std::string& optim) {
     return {"--zero_stage", std::to_string(stage),    "--zero_persistence_threshold",  "0", "--save_strategy",
-            "no",           "--overwrite_output_dir", "--per_device_train_batch_size", "2"};
+            "no",           "--overwrite_output_dir", "--per_device_train_batch_size", "2", "--optim",
+            optim};
   }
 
   // What each rank has sent in a run of so many steps, from its start to its end.
-  std::vector<int64_t> sent_in(int64_t steps, int64_t ranks, int64_t stage) const {
+  std::vector<int64_t> sent_in(int64_t steps, int64_t ranks, int64_t stage,
+                               const std::string& optim = "adamw_torch") const {
     const fs::path counts = path("counts");
     setenv("SHOEHORN_MPI_COUNTS", counts.c_str(), 1);
     setenv("LD_PRELOAD", counter().c_str(), 1);
     std::vector<std::string> words = {"launch", "--nproc_per_node", std::to_string(ranks)};
-    for (const std::string& word : train_words(method(stage))) words.push_back(word);
+    for (const std::string& word : train_words(method(stage, optim))) words.push_back(word);
     words.insert(words.end(), {"--max_steps", std::to_string(steps), "--logging_steps", "100"});
     const ProgramRun run = this->run(words);
     unsetenv("LD_PRELOAD");
@@ -67,8 +69,8 @@ class MpiBytes : public CliTest {
   }
 
   // By a rank in a step.
-  int64_t planned(int64_t ranks, int64_t stage) const {
-    std::vector<std::string> words = train_words(method(stage));
+  int64_t planned(int64_t ranks, int64_t stage, const std::string& optim = "adamw_torch") const {
+    std::vector<std::string> words = train_words(method(stage, optim));
     words[0] = "plan";
     words.insert(words.end(), {"--world_size", std::to_string(ranks), "--json"});
     const ProgramRun run = this->run(words);
@@ -103,6 +105,18 @@ TEST_F(MpiBytes, AreWhatThePlanAndTheLiteratureSay) {
         EXPECT_LE(in_a_step, 3 * others * weights + loss + norm);
       }
     }
+  }
+}
+
+// Adafactor's sums are in the plan, too.
+TEST_F(MpiBytes, CountAdafactorsSums) {
+  constexpr int64_t kRanks = 3;
+  const int64_t stops = (kRanks - 1) * static_cast<int64_t>(sizeof(int));
+  for (const int64_t stage : {1, 2, 3}) {
+    const std::vector<int64_t> few = sent_in(2, kRanks, stage, "adafactor");
+    const std::vector<int64_t> more = sent_in(2 + kSteps, kRanks, stage, "adafactor");
+    EXPECT_EQ(more.at(0) - few.at(0), kSteps * (planned(kRanks, stage, "adafactor") + stops)) << stage;
+    EXPECT_GT(planned(kRanks, stage, "adafactor"), planned(kRanks, stage)) << stage;
   }
 }
 

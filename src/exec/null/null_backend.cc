@@ -76,6 +76,15 @@ int64_t row_sums_bytes(const OpContext& node) {
   return ((rows / 64 + 1) * columns * 3 + rows) * 4;
 }
 
+// Sums of rows and columns of a matrix, or of a part's rows.
+int64_t adafactor_bytes(const UpdatedParameter& parameter) {
+  const int64_t columns = std::max({parameter.columns, parameter.whole.columns, int64_t{1}});
+  const int64_t matrices = std::max(parameter.matrices, parameter.whole.matrices);
+  const int64_t rows = (parameter.elements() + parameter.padding) / columns;
+  const int64_t chunks = rows / 64 + 2 * matrices + 3;
+  return 4096 + 8 * chunks * (columns + 2) + 24 * matrices * (columns + 1);
+}
+
 // A partial sum for every 16384 elements of each input; Adafactor's sums of rows and columns of a matrix.
 int64_t update_bytes(const OpContext& node) {
   constexpr int64_t kElementsPerPartial = 16384;
@@ -84,13 +93,13 @@ int64_t update_bytes(const OpContext& node) {
     if (node.node.inputs[i].valid())
       bytes += (elements(node.type(static_cast<int64_t>(i))) / kElementsPerPartial + 1) * 8;
   }
+  if (node.node.kind == OpKind::kAdafactorSums) {
+    for (const UpdatedParameter& parameter : node.attributes<AdafactorSumsAttributes>().parameters)
+      bytes = std::max(bytes, adafactor_bytes(parameter));
+  }
   if (node.node.kind != OpKind::kAdafactor) return bytes;
   for (const auto& tensor : node.attributes<UpdateAttributes>().parameters) {
-    for (const UpdatedParameter& parameter : tensor) {
-      const int64_t chunks = parameter.matrices * (parameter.rows / 64 + 1);
-      const int64_t sums = parameter.matrices * (parameter.rows + parameter.columns);
-      bytes = std::max(bytes, 4096 + 8 * chunks * (parameter.columns + 1) + 4 * sums);
-    }
+    for (const UpdatedParameter& parameter : tensor) bytes = std::max(bytes, adafactor_bytes(parameter));
   }
   return bytes;
 }

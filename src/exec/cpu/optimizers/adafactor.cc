@@ -22,8 +22,8 @@
 
 namespace shoehorn::cpu {
 
-// The scalars of one parameter's update, and its part of the workspace. A chunk is kRowsPerChunk rows of a
-// matrix; the last chunk of a matrix may be shorter.
+// The scalars of one parameter's update, and its part of the workspace. Chunk k of a matrix is its rows from k *
+// kRowsPerChunk on, at most so many; at the ends of a matrix and of a part it may have fewer.
 struct AdafactorStep {
   GradientForm gradient = {};
   float gradient_epsilon = 0;
@@ -33,14 +33,15 @@ struct AdafactorStep {
   float beta1_rest = 0;
   float scale = 0;                   // of u: lr_t over the clipping
   float decay = 1;                   // 1 - weight_decay lr_t
+  const double* sums = nullptr;      // over the whole parameter
   float* column_factor = nullptr;    // [M, C] 1 / sqrt(col), or 1 / sqrt(v)
-  float* row_factor = nullptr;       // [M, R] 1 / sqrt(row / mean(row)); 1 for a vector
   double* weight_squares = nullptr;  // [chunks]
+  double* row_moments = nullptr;     // [chunks] sums
   float* column_sums = nullptr;      // [chunks, C] of s
   float* column_shares = nullptr;    // [chunks, C] of g^2 / row
 };
 
-// Rows of one chunk, counted over all matrices.
+// Rows of one chunk, counted from the first one that is here.
 struct RowChunk {
   int64_t index;
   int64_t matrix;
@@ -60,14 +61,15 @@ HWY_INLINE void with_form(const WeightView& view, const Function& function) {
   with_weight(view, DType::kF32, [&](auto weight, auto) { function(weight); });
 }
 
-// Sums of the squares of a chunk's weights.
-void square_weights(const AdafactorParameter& p, const AdafactorStep& step, const RowChunk& chunk) {
+// Sums of the squares of a chunk's weights; `columns` are here.
+void square_weights(const AdafactorParameter& p, const AdafactorStep& step, const RowChunk& chunk,
+                    int64_t columns) {
   double total = 0;
   with_form(p.weight, [&](const auto& weight) {
     for (int64_t row = chunk.begin; row < chunk.end; ++row) {
-      total += static_cast<double>(
-          sum_lanes(fold_columns(p.columns, [&](FloatVector so_far, int64_t i, auto lanes) {
-            const FloatVector w = weight.get(row * p.columns + i, lanes);
+      total +=
+          static_cast<double>(sum_lanes(fold_columns(columns, [&](FloatVector so_far, int64_t i, auto lanes) {
+            const FloatVector w = weight.get(row * columns + i, lanes);
             return hn::MulAdd(w, w, so_far);
           })));
     }
@@ -86,15 +88,17 @@ HWY_INLINE float next_row_moment(const AdafactorParameter& p, const AdafactorSte
   return p.row_moment[row] * step.beta2t + mean * step.beta2t_rest;
 }
 
-// The moments of kRows rows, and their contribution to a chunk's sums over rows. The rows are read a second
-// time while they are in the cache. Several rows together load and store the sums only once.
+// The contribution of kRows rows to a chunk's sums over rows; gives the sum of their next moments. The rows are read a
+// second time while they are in the cache. Several rows together load and store the sums only once.
 template <int64_t kRows>
-HWY_INLINE void add_rows(const AdafactorParameter& p, const AdafactorStep& step, int64_t row, float* sums,
-                         float* shares) {
+HWY_INLINE double add_rows(const AdafactorParameter& p, const AdafactorStep& step, int64_t row, float* sums,
+                           float* shares) {
   float roots[kRows];
+  double moments = 0;
   for (int64_t r = 0; r < kRows; ++r) {
-    if (p.row_moment != nullptr) p.row_moment[row + r] = next_row_moment(p, step, row + r);
-    roots[r] = p.row_moment != nullptr ? 1.0F / std::sqrt(p.row_moment[row + r]) : 1.0F;
+    const float moment = next_row_moment(p, step, row + r);
+    moments += static_cast<double>(moment);
+    roots[r] = 1.0F / std::sqrt(moment);
   }
   const float* gradient = p.gradient + row * p.columns;
   for_columns(0, p.columns, [&](int64_t i, auto lanes) {
@@ -109,70 +113,71 @@ HWY_INLINE void add_rows(const AdafactorParameter& p, const AdafactorStep& step,
     store(sum, sums + i, lanes);
     store(share_sum, shares + i, lanes);
   });
+  return moments;
 }
 
-// Row moments of a chunk, and its share of the sums over rows.
-void second_moments(const AdafactorParameter& p, const AdafactorStep& step, const RowChunk& chunk) {
+// A chunk's sums over its rows.
+void sum_rows(const AdafactorParameter& p, const AdafactorStep& step, const RowChunk& chunk, int64_t) {
   constexpr int64_t kTogether = 4;
   float* sums = step.column_sums + chunk.index * p.columns;
   float* shares = step.column_shares + chunk.index * p.columns;
   std::memset(sums, 0, static_cast<size_t>(p.columns) * sizeof(float));
   std::memset(shares, 0, static_cast<size_t>(p.columns) * sizeof(float));
+  double moments = 0;
   int64_t row = chunk.begin;
-  for (; row + kTogether <= chunk.end; row += kTogether) add_rows<kTogether>(p, step, row, sums, shares);
-  for (; row < chunk.end; ++row) add_rows<1>(p, step, row, sums, shares);
+  for (; row + kTogether <= chunk.end; row += kTogether)
+    moments += add_rows<kTogether>(p, step, row, sums, shares);
+  for (; row < chunk.end; ++row) moments += add_rows<1>(p, step, row, sums, shares);
+  step.row_moments[chunk.index] = moments;
 }
 
-// What u multiplies the rows of a matrix by. Gives the mean of their moments.
-HWY_INLINE float finish_rows(const AdafactorParameter& p, const AdafactorStep& step, int64_t matrix) {
-  if (p.row_moment == nullptr) {
-    step.row_factor[0] = 1.0F;
-    return 1.0F;
-  }
-  const float* moment = p.row_moment + matrix * p.rows;
-  double total = 0;
-  for (int64_t row = 0; row < p.rows; ++row) total += static_cast<double>(moment[row]);
-  const auto mean = static_cast<float>(total / static_cast<double>(p.rows));
-  for (int64_t row = 0; row < p.rows; ++row)
-    step.row_factor[matrix * p.rows + row] = 1.0F / std::sqrt(moment[row] / mean);
-  return mean;
+HWY_INLINE FloatVector next_second_moment(const AdafactorParameter& p, const AdafactorStep& step,
+                                          FloatVector g, int64_t i, auto lanes) {
+  const FloatVector square = hn::MulAdd(g, g, set(step.gradient_epsilon));
+  return hn::MulAdd(load(p.second_moment + i, lanes), set(step.beta2t),
+                    hn::Mul(square, set(step.beta2t_rest)));
 }
 
-// The other moments of a matrix from its chunks' sums, and what u multiplies by. Gives the sum of u^2.
-double finish_moments(const AdafactorParameter& p, const AdafactorStep& step, int64_t matrix,
-                      int64_t chunks) {
-  const FloatVector row_mean = set(finish_rows(p, step, matrix));
-  float* moment = p.column_moment != nullptr ? p.column_moment + matrix * p.columns : p.second_moment;
-  float* factor = step.column_factor + matrix * p.columns;
-  const float* sums = step.column_sums + matrix * chunks * p.columns;
-  const float* shares = step.column_shares + matrix * chunks * p.columns;
-  const float part = 1.0F / static_cast<float>(p.rows);
+// Of a vector: the sum of u^2 over the elements that are here.
+double sum_vector(const AdafactorParameter& p, const AdafactorStep& step, int64_t elements) {
   double squares = 0;
-  for_columns(0, p.columns, [&](int64_t i, auto lanes) {
-    FloatVector sum = hn::Zero(FloatTag());
-    FloatVector share = hn::Zero(FloatTag());
-    for (int64_t chunk = 0; chunk < chunks; ++chunk) {
-      sum = hn::Add(sum, load(sums + chunk * p.columns + i, lanes));
-      share = hn::Add(share, load(shares + chunk * p.columns + i, lanes));
-    }
-    const FloatVector mean = hn::Mul(sum, set(part));
-    const FloatVector next =
-        hn::MulAdd(load(moment + i, lanes), set(step.beta2t), hn::Mul(mean, set(step.beta2t_rest)));
-    store(next, moment + i, lanes);
-    store(hn::Div(set(1.0F), hn::Sqrt(next)), factor + i, lanes);
-    const FloatVector square = hn::Mul(share, hn::Div(row_mean, next));
+  for_columns(0, elements, [&](int64_t i, auto lanes) {
+    const FloatVector g = formed(load(p.gradient + i, lanes), step.gradient);
+    const FloatVector square = hn::Mul(g, hn::Div(g, next_second_moment(p, step, g, i, lanes)));
     squares += static_cast<double>(sum_lanes(keep_live(square, lanes)));
   });
   return squares;
 }
 
-void apply_updates(const AdafactorParameter& p, const AdafactorStep& step, const RowChunk& chunk) {
-  const float* column_factor = step.column_factor + chunk.matrix * p.columns;
+// The next moments of a vector's elements that are here, and what u multiplies by.
+void finish_vector(const AdafactorParameter& p, const AdafactorStep& step, int64_t elements) {
+  for_columns(0, elements, [&](int64_t i, auto lanes) {
+    const FloatVector g = formed(load(p.gradient + i, lanes), step.gradient);
+    const FloatVector next = next_second_moment(p, step, g, i, lanes);
+    store(next, p.second_moment + i, lanes);
+    store(hn::Div(set(1.0F), hn::Sqrt(next)), step.column_factor + i, lanes);
+  });
+}
+
+// Row moments of a chunk, and its weights. A row is read a second time while it is in the cache.
+void apply_updates(const AdafactorParameter& p, const AdafactorStep& step, const RowChunk& chunk,
+                   int64_t columns) {
+  const float* column_factor = step.column_factor + chunk.matrix * columns;
+  float row_mean = 1.0F;
+  if (p.row_moment != nullptr) {
+    const double total = step.sums[(chunk.matrix + 1) * (2 * columns + 1) - 1];
+    row_mean = static_cast<float>(total / static_cast<double>(p.rows));
+  }
   with_form(p.weight, [&](auto& weight) {
     for (int64_t row = chunk.begin; row < chunk.end; ++row) {
-      const FloatVector row_factor = set(step.row_factor[row]);
-      const int64_t offset = row * p.columns;
-      for_weight_elements(weight, offset, offset + p.columns, [&](int64_t at, auto lanes) {
+      float factor = 1.0F;
+      if (p.row_moment != nullptr) {
+        p.row_moment[row] = next_row_moment(p, step, row);
+        factor = 1.0F / std::sqrt(p.row_moment[row] / row_mean);
+      }
+      const FloatVector row_factor = set(factor);
+      const int64_t offset = row * columns;
+      for_weight_elements(weight, offset, offset + columns, [&](int64_t at, auto lanes) {
         const FloatVector g = formed(load(p.gradient + at, lanes), step.gradient);
         FloatVector u = hn::Mul(hn::Mul(row_factor, load(column_factor + (at - offset), lanes)), g);
         u = hn::Mul(u, set(step.scale));
@@ -195,106 +200,226 @@ namespace shoehorn::cpu {
 namespace {
 
 HWY_EXPORT(square_weights);
-HWY_EXPORT(second_moments);
-HWY_EXPORT(finish_moments);
+HWY_EXPORT(sum_rows);
+HWY_EXPORT(sum_vector);
+HWY_EXPORT(finish_vector);
 HWY_EXPORT(apply_updates);
-
-int64_t chunks_of(int64_t rows) {
-  return ceil_divide(rows, kRowsPerChunk);
-}
 
 int64_t aligned(int64_t bytes) {
   return ceil_divide(bytes, 64) * 64;
 }
 
+// Of the whole parameter.
 int64_t elements(const AdafactorParameter& p) {
   return p.matrices * p.rows * p.columns;
 }
 
-// Calls work(parameter, step, chunk) on all chunks.
+bool is_vector(const AdafactorParameter& p) {
+  return p.row_moment == nullptr;
+}
+
+// The rows that are here; of a vector one row, of the columns that are here.
+AdafactorPart rows_here(const AdafactorParameter& p) {
+  return p.part && !is_vector(p) ? *p.part : AdafactorPart{0, p.matrices * p.rows};
+}
+int64_t columns_here(const AdafactorParameter& p) {
+  return p.part && is_vector(p) ? p.part->count : p.columns;
+}
+
+AdafactorSums sums_of(const AdafactorParameter& p, const AdafactorSettings& settings) {
+  return {is_vector(p) ? 0 : p.matrices, p.columns, settings.scale_parameter};
+}
+
+// The chunks that a part has rows of, numbered from those of the whole parameter's first row on.
+class RowChunks {
+ public:
+  explicit RowChunks(const AdafactorParameter& p)
+      : rows_(p.rows), of_matrix_(ceil_divide(p.rows, kRowsPerChunk)), here_(rows_here(p)) {
+    if (here_.count == 0) return;
+    first_ = chunk_of(here_.first);
+    count_ = chunk_of(here_.first + here_.count - 1) + 1 - first_;
+  }
+
+  int64_t count() const { return count_; }
+  RowChunk operator[](int64_t index) const {
+    const int64_t matrix = (first_ + index) / of_matrix_;
+    const int64_t begin = (first_ + index) % of_matrix_ * kRowsPerChunk;
+    const int64_t end = std::min(rows_, begin + kRowsPerChunk);
+    return {index, matrix, std::max(matrix * rows_ + begin - here_.first, int64_t{0}),
+            std::min(matrix * rows_ + end - here_.first, here_.count)};
+  }
+
+ private:
+  int64_t chunk_of(int64_t row) const { return row / rows_ * of_matrix_ + row % rows_ / kRowsPerChunk; }
+
+  int64_t rows_;
+  int64_t of_matrix_;
+  AdafactorPart here_;
+  int64_t first_ = 0;
+  int64_t count_ = 0;
+};
+
+// Calls work(parameter, step, chunk, columns that are here) on all chunks.
 template <class Work>
 void for_chunks(const AdafactorParameter& p, const AdafactorStep& step, const Work& work) {
-  const int64_t of_matrix = chunks_of(p.rows);
-  parallel_ranges(p.matrices * of_matrix, chunk_grain(p.columns), [&](int64_t first, int64_t last) {
-    for (int64_t index = first; index < last; ++index) {
-      const int64_t matrix = index / of_matrix;
-      const int64_t begin = index % of_matrix * kRowsPerChunk;
-      const int64_t end = std::min(p.rows, begin + kRowsPerChunk);
-      work(p, step, RowChunk{index, matrix, matrix * p.rows + begin, matrix * p.rows + end});
+  const RowChunks chunks(p);
+  const int64_t columns = columns_here(p);
+  parallel_ranges(chunks.count(), chunk_grain(columns), [&](int64_t first, int64_t last) {
+    for (int64_t index = first; index < last; ++index) work(p, step, chunks[index], columns);
+  });
+}
+
+// Adds the chunks of each matrix.
+void add_chunks(const AdafactorParameter& p, const AdafactorStep& step, double* sums) {
+  const RowChunks chunks(p);
+  const int64_t of_matrix = sums_of(p, {}).of_matrix();
+  for (int64_t i = 0; i < chunks.count(); ++i)
+    sums[(chunks[i].matrix + 1) * of_matrix - 1] += step.row_moments[i];
+  parallel_ranges(p.columns, row_grain(2 * chunks.count()), [&](int64_t first, int64_t last) {
+    for (int64_t i = 0; i < chunks.count(); ++i) {
+      double* of_columns = sums + chunks[i].matrix * of_matrix;
+      double* shares = of_columns + p.columns;
+      for (int64_t column = first; column < last; ++column) {
+        of_columns[column] += static_cast<double>(step.column_sums[i * p.columns + column]);
+        shares[column] += static_cast<double>(step.column_shares[i * p.columns + column]);
+      }
     }
   });
 }
 
-AdafactorStep place(const AdafactorParameter& p, void* workspace) {
-  auto* at = static_cast<std::byte*>(workspace);
-  const auto take = [&](int64_t bytes) { return std::exchange(at, at + aligned(bytes)); };
-  const int64_t chunks = p.matrices * chunks_of(p.rows);
-  AdafactorStep step;
-  step.weight_squares = reinterpret_cast<double*>(take(8 * chunks));
-  step.row_factor = reinterpret_cast<float*>(take(4 * p.matrices * p.rows));
-  step.column_factor = reinterpret_cast<float*>(take(4 * p.matrices * p.columns));
-  step.column_sums = reinterpret_cast<float*>(take(4 * chunks * p.columns));
-  step.column_shares = reinterpret_cast<float*>(take(4 * chunks * p.columns));
-  return step;
+// All column moments of a matrix, and what u multiplies by. Gives the sum of u^2.
+double finish_columns(const AdafactorParameter& p, const AdafactorStep& step, int64_t matrix) {
+  const double* sums = step.sums + matrix * (2 * p.columns + 1);
+  const double* shares = sums + p.columns;
+  const double rows = static_cast<double>(p.rows);
+  const double row_mean = sums[2 * p.columns] / rows;
+  float* moment = p.column_moment + matrix * p.columns;
+  float* factor = step.column_factor + matrix * p.columns;
+  double squares = 0;
+  for (int64_t i = 0; i < p.columns; ++i) {
+    const auto mean = static_cast<float>(sums[i] / rows);
+    moment[i] = moment[i] * step.beta2t + mean * step.beta2t_rest;
+    factor[i] = 1.0F / std::sqrt(moment[i]);
+    squares += shares[i] * row_mean / static_cast<double>(moment[i]);
+  }
+  return squares;
 }
 
-double learning_rate_of(const AdafactorParameter& p, const AdafactorSettings& settings, double given,
-                        double t, const AdafactorStep& step) {
-  const double rate = settings.relative_step ? relative_step(settings, t) : given;
-  if (!settings.scale_parameter) return rate;
-  for_chunks(p, step, HWY_DYNAMIC_DISPATCH(square_weights));
+// Of u, over the whole parameter; makes what it multiplies by.
+double root_mean_square_of_update(const AdafactorParameter& p, const AdafactorStep& step) {
   double squares = 0;
-  for (int64_t chunk = 0; chunk < p.matrices * chunks_of(p.rows); ++chunk)
-    squares += step.weight_squares[chunk];
-  const double root_mean_square = std::sqrt(squares / static_cast<double>(elements(p)));
-  return rate * std::max(settings.parameter_epsilon, root_mean_square);
-}
-
-// All moments of a parameter. Gives the root mean square of u.
-double update_moments(const AdafactorParameter& p, const AdafactorStep& step) {
-  for_chunks(p, step, HWY_DYNAMIC_DISPATCH(second_moments));
-  double squares = 0;
-  for (int64_t matrix = 0; matrix < p.matrices; ++matrix)
-    squares += HWY_DYNAMIC_DISPATCH(finish_moments)(p, step, matrix, chunks_of(p.rows));
+  if (is_vector(p)) {
+    squares = step.sums[0];
+    HWY_DYNAMIC_DISPATCH(finish_vector)(p, step, columns_here(p));
+  } else {
+    for (int64_t matrix = 0; matrix < p.matrices; ++matrix) squares += finish_columns(p, step, matrix);
+  }
   return std::sqrt(squares / static_cast<double>(elements(p)));
 }
 
+double learning_rate_of(const AdafactorParameter& p, const AdafactorSettings& settings, double given,
+                        double t, const double* sums) {
+  const double rate = settings.relative_step ? relative_step(settings, t) : given;
+  if (!settings.scale_parameter) return rate;
+  const double squares = sums[sums_of(p, settings).weight_squares()];
+  return rate * std::max(settings.parameter_epsilon, std::sqrt(squares / static_cast<double>(elements(p))));
+}
+
+AdafactorStep step_of(const AdafactorSettings& settings, const UpdateScalars& scalars, double t) {
+  const double beta2t = 1.0 - std::pow(t, settings.decay_rate);
+  AdafactorStep step;
+  step.gradient = gradient_form(scalars);
+  step.gradient_epsilon = static_cast<float>(settings.gradient_epsilon);
+  step.beta2t = static_cast<float>(beta2t);
+  step.beta2t_rest = static_cast<float>(1.0 - beta2t);
+  step.beta1 = static_cast<float>(settings.beta1.value_or(0));
+  step.beta1_rest = static_cast<float>(1.0 - settings.beta1.value_or(0));
+  return step;
+}
+
 void check_parameter(const AdafactorParameter& p) {
-  check_update(p.weight, DType::kF32, elements(p), "adafactor");
+  check_update(p.weight, DType::kF32, rows_here(p).count * columns_here(p), "adafactor");
   CHECK((p.row_moment != nullptr) == (p.column_moment != nullptr) &&
             (p.row_moment != nullptr) != (p.second_moment != nullptr) &&
             (p.second_moment == nullptr || p.matrices * p.rows == 1),
         "[adafactor] expected the moments of a matrix or of a vector, got neither");
 }
 
+int64_t chunk_bytes(int64_t chunks, int64_t columns) {
+  return 2 * aligned(8 * chunks) + 2 * aligned(4 * chunks * columns);
+}
+
 }  // namespace
 
+int64_t adafactor_sums_workspace_bytes(int64_t matrices, int64_t rows, int64_t columns, int64_t part_rows) {
+  if (matrices * rows == 0) return 0;
+  const int64_t all = matrices * ceil_divide(rows, kRowsPerChunk);
+  // At most one more chunk for where a part begins, and one for each matrix that it has rows of.
+  const int64_t touched = std::min(matrices, part_rows / rows + 2);
+  return chunk_bytes(std::min(all, part_rows / kRowsPerChunk + 1 + touched), columns);
+}
+
+int64_t adafactor_part_workspace_bytes(int64_t matrices, int64_t columns) {
+  return aligned(4 * matrices * columns);
+}
+
 int64_t adafactor_workspace_bytes(int64_t matrices, int64_t rows, int64_t columns) {
-  const int64_t chunks = matrices * chunks_of(rows);
-  return aligned(8 * chunks) + aligned(4 * matrices * rows) + aligned(4 * matrices * columns) +
-         2 * aligned(4 * chunks * columns);
+  return aligned(8 * AdafactorSums{matrices, columns, true}.size()) +
+         std::max(adafactor_sums_workspace_bytes(matrices, rows, columns, matrices * rows),
+                  adafactor_part_workspace_bytes(matrices, columns));
+}
+
+void adafactor_sums(const AdafactorParameter& p, const AdafactorSettings& settings,
+                    const UpdateScalars& scalars, const uint32_t* applied_updates, double* sums,
+                    void* workspace) {
+  const AdafactorSums layout = sums_of(p, settings);
+  std::fill_n(sums, layout.size(), 0.0);
+  AdafactorStep step = step_of(settings, scalars, static_cast<double>(*applied_updates) + 1.0);
+  const int64_t chunks = RowChunks(p).count();
+  auto* at = static_cast<std::byte*>(workspace);
+  const auto take = [&](int64_t bytes) { return std::exchange(at, at + aligned(bytes)); };
+  step.weight_squares = reinterpret_cast<double*>(take(8 * chunks));
+  if (is_vector(p)) {
+    sums[0] = HWY_DYNAMIC_DISPATCH(sum_vector)(p, step, columns_here(p));
+  } else {
+    step.row_moments = reinterpret_cast<double*>(take(8 * chunks));
+    step.column_sums = reinterpret_cast<float*>(take(4 * chunks * p.columns));
+    step.column_shares = reinterpret_cast<float*>(take(4 * chunks * p.columns));
+    for_chunks(p, step, HWY_DYNAMIC_DISPATCH(sum_rows));
+    add_chunks(p, step, sums);
+  }
+  if (!settings.scale_parameter) return;
+  for_chunks(p, step, HWY_DYNAMIC_DISPATCH(square_weights));
+  for (int64_t chunk = 0; chunk < chunks; ++chunk)
+    sums[layout.weight_squares()] += step.weight_squares[chunk];
+}
+
+void adafactor_update_part(const AdafactorParameter& p, const AdafactorSettings& settings,
+                           const UpdateScalars& scalars, const uint32_t* applied_updates, const double* sums,
+                           void* workspace) {
+  if (is_skipped(scalars)) return;
+  check_parameter(p);
+  const double t = static_cast<double>(*applied_updates) + 1.0;
+  AdafactorStep step = step_of(settings, scalars, t);
+  step.sums = sums;
+  step.column_factor = static_cast<float*>(workspace);
+  const double rate = learning_rate_of(p, settings, static_cast<double>(*scalars.learning_rate), t, sums);
+  const double clipping = root_mean_square_of_update(p, step) / settings.clip_threshold;
+  step.scale = static_cast<float>(clipping < 1.0 ? rate : rate / clipping);
+  step.decay = static_cast<float>(1.0 - static_cast<double>(p.weight_decay) * rate);
+  for_chunks(p, step, HWY_DYNAMIC_DISPATCH(apply_updates));
 }
 
 void adafactor_update(std::span<const AdafactorParameter> parameters, const AdafactorSettings& settings,
                       const UpdateScalars& scalars, const uint32_t* applied_updates, void* workspace) {
   if (is_skipped(scalars)) return;
-  const double t = static_cast<double>(*applied_updates) + 1.0;
-  const double beta2t = 1.0 - std::pow(t, settings.decay_rate);
   for (const AdafactorParameter& p : parameters) {
     check_parameter(p);
     if (elements(p) == 0) continue;
-    AdafactorStep step = place(p, workspace);
-    step.gradient = gradient_form(scalars);
-    step.gradient_epsilon = static_cast<float>(settings.gradient_epsilon);
-    step.beta2t = static_cast<float>(beta2t);
-    step.beta2t_rest = static_cast<float>(1.0 - beta2t);
-    step.beta1 = static_cast<float>(settings.beta1.value_or(0));
-    step.beta1_rest = static_cast<float>(1.0 - settings.beta1.value_or(0));
-    const double rate = learning_rate_of(p, settings, static_cast<double>(*scalars.learning_rate), t, step);
-    const double clipping = update_moments(p, step) / settings.clip_threshold;
-    step.scale = static_cast<float>(clipping < 1.0 ? rate : rate / clipping);
-    step.decay = static_cast<float>(1.0 - static_cast<double>(p.weight_decay) * rate);
-    for_chunks(p, step, HWY_DYNAMIC_DISPATCH(apply_updates));
+    auto* sums = static_cast<double*>(workspace);
+    std::byte* rest = static_cast<std::byte*>(workspace) + aligned(8 * sums_of(p, settings).size());
+    adafactor_sums(p, settings, scalars, applied_updates, sums, rest);
+    adafactor_update_part(p, settings, scalars, applied_updates, sums, rest);
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <numeric>
+#include <utility>
 
 #include "base/error.h"
 #include "exec/cpu/optimizers/optimizer_testing.h"
@@ -194,6 +195,178 @@ TEST(Adafactor, NanShowsAndSkippingChangesNothing) {
   apart.gradient.set(11, NAN);
   apart.update({.learning_rate = &learning_rate});
   EXPECT_TRUE(std::isnan(apart.weight[40])) << "also of its other matrices";
+}
+
+// Processes with parts of one parameter: rows, counted over all matrices; of a vector (no rows) elements.
+class PartsOfAParameter {
+ public:
+  PartsOfAParameter(int64_t matrices, int64_t rows, int64_t columns, const AdafactorSettings& settings)
+      : settings_(settings),
+        matrices_(matrices),
+        rows_(rows),
+        columns_(columns),
+        weight_(random_tensor(DType::kF32, size(), 1)),
+        gradient_(random_tensor(DType::kF32, size(), 2)),
+        first_moment_(random_tensor(DType::kF32, size(), 5)),
+        row_moment_(random_tensor(DType::kF32, is_vector() ? columns : matrices * rows, 3, 5.0F, 0.5F)),
+        column_moment_(random_tensor(DType::kF32, matrices * columns, 4, 5.0F, 0.5F)) {}
+
+  bool is_vector() const { return rows_ == 0; }
+  int64_t size() const { return matrices_ * std::max<int64_t>(1, rows_) * columns_; }
+  // What is cut: rows, or elements.
+  int64_t units() const { return is_vector() ? columns_ : matrices_ * rows_; }
+
+  std::vector<double> sums(int64_t begin, int64_t end) {
+    const AdafactorSums layout{is_vector() ? 0 : matrices_, columns_, settings_.scale_parameter};
+    std::vector<double> sums(static_cast<size_t>(layout.size()), NAN);
+    adafactor_sums(part(begin, end), settings_, scalars(), &applied_, sums.data(),
+                   scratch(begin, end).data());
+    return sums;
+  }
+  void update() {
+    Tensor all = workspace(adafactor_workspace_bytes(matrices_, std::max<int64_t>(1, rows_), columns_));
+    AdafactorParameter whole = part(0, units());
+    whole.part.reset();
+    adafactor_update({&whole, 1}, settings_, scalars(), &applied_, all.data());
+  }
+  // Each part by the sums of all, as processes do that have the column moments each.
+  void update_in_parts(const std::vector<int64_t>& ends) {
+    std::vector<double> total;
+    int64_t begin = 0;
+    for (const int64_t end : ends) {
+      const std::vector<double> of_part = sums(std::exchange(begin, end), end);
+      total.resize(of_part.size());
+      for (size_t i = 0; i < total.size(); ++i) total[i] += of_part[i];
+    }
+    const Tensor before = column_moment_;
+    begin = 0;
+    std::optional<Tensor> after;
+    for (const int64_t end : ends) {
+      column_moment_ = before;
+      Tensor factors = workspace(adafactor_part_workspace_bytes(matrices_, columns_));
+      adafactor_update_part(part(begin, end), settings_, scalars(), &applied_, total.data(), factors.data());
+      if (after) {
+        EXPECT_EQ(column_moment_.bytes(), after->bytes()) << "rows from " << begin;
+      }
+      after = column_moment_;
+      begin = end;
+    }
+  }
+  void expect_near(const PartsOfAParameter& other, double tolerance) const {
+    const auto expect = [&](const Tensor& a, const Tensor& b, const char* what) {
+      for (int64_t i = 0; i < a.count(); ++i)
+        ASSERT_NEAR(static_cast<double>(a[i]), static_cast<double>(b[i]), tolerance) << what << " " << i;
+    };
+    expect(weight_, other.weight_, "weight");
+    expect(first_moment_, other.first_moment_, "first moment");
+    expect(column_moment_, other.column_moment_, "column");
+    EXPECT_EQ(row_moment_.bytes(), other.row_moment_.bytes()) << "a row's moment is its own";
+  }
+  const Tensor& weight() const { return weight_; }
+  const Tensor& gradient() const { return gradient_; }
+  const Tensor& row_moment() const { return row_moment_; }
+  uint32_t applied() const { return applied_; }
+
+ private:
+  UpdateScalars scalars() const { return {.learning_rate = &learning_rate_, .gradient_scale = &scale_}; }
+  Tensor scratch(int64_t begin, int64_t end) const {
+    return workspace(is_vector() ? adafactor_sums_workspace_bytes(1, 1, end - begin, 1)
+                                 : adafactor_sums_workspace_bytes(matrices_, rows_, columns_, end - begin));
+  }
+  AdafactorParameter part(int64_t begin, int64_t end) {
+    const int64_t first = is_vector() ? begin : begin * columns_;
+    float* own = row_moment_.floats() + begin;
+    return {.matrices = matrices_,
+            .rows = std::max<int64_t>(1, rows_),
+            .columns = columns_,
+            .weight = {.value = weight_.floats() + first},
+            .gradient = gradient_.floats() + first,
+            .row_moment = is_vector() ? nullptr : own,
+            .column_moment = is_vector() ? nullptr : column_moment_.floats(),
+            .second_moment = is_vector() ? own : nullptr,
+            .first_moment = settings_.beta1 ? first_moment_.floats() + first : nullptr,
+            .weight_decay = 0.1F,
+            .part = AdafactorPart{begin, end - begin}};
+  }
+
+  AdafactorSettings settings_;
+  int64_t matrices_, rows_, columns_;
+  uint32_t applied_ = 5;
+  float learning_rate_ = 0.01F;
+  float scale_ = 0.5F;
+  Tensor weight_, gradient_, first_moment_, row_moment_, column_moment_;
+};
+
+// Where parts end, of so many rows or elements: nothing, one, within a chunk of 64 rows and at its end, beyond a matrix.
+std::vector<int64_t> uneven_ends(int64_t units) {
+  std::vector<int64_t> ends;
+  for (const int64_t end : {0, 1, 1, 64, 100, 131}) ends.push_back(std::min(int64_t{end}, units));
+  ends.insert(ends.end(), {std::max(ends.back(), units - 1), units, units});
+  return ends;
+}
+
+// The sums of a part are those of its elements in double, from the definition.
+TEST_P(Adafactor, SumsOfPartsInDouble) {
+  for (const auto& [matrices, rows, columns] :
+       {std::array<int64_t, 3>{1, 200, 33}, {3, 65, 16}, {1, 3, 7}, {5, 1, 40}}) {
+    PartsOfAParameter one(matrices, rows, columns, {.scale_parameter = true});
+    const double beta2t = 1.0 - std::pow(static_cast<double>(one.applied()) + 1.0, -0.8);
+    int64_t begin = 0;
+    for (const int64_t end : uneven_ends(one.units())) {
+      const AdafactorSums layout{matrices, columns, true};
+      std::vector<double> expected(static_cast<size_t>(layout.size()));
+      for (int64_t row = begin; row < end; ++row) {
+        double* of_matrix = expected.data() + row / rows * layout.of_matrix();
+        const auto squared = [&](int64_t i) {
+          const double g = 0.5 * static_cast<double>(one.gradient()[row * columns + i]);
+          return g * g;
+        };
+        double moment = 0;
+        for (int64_t i = 0; i < columns; ++i) moment += squared(i) / static_cast<double>(columns);
+        moment = beta2t * static_cast<double>(one.row_moment()[row]) + (1.0 - beta2t) * moment;
+        of_matrix[2 * columns] += moment;
+        for (int64_t i = 0; i < columns; ++i) {
+          of_matrix[i] += squared(i);
+          of_matrix[columns + i] += squared(i) / moment;
+          const auto w = static_cast<double>(one.weight()[row * columns + i]);
+          expected.back() += w * w;
+        }
+      }
+      const std::vector<double> sums = one.sums(begin, end);
+      // In float: at most 64 rows, or a row of 40, and the few operations of each term.
+      for (size_t i = 0; i < sums.size(); ++i)
+        ASSERT_NEAR(sums[i], expected[i], expected[i] * (64 + 12) * 0x1p-24)
+            << matrices << " x " << rows << " at " << i;
+      begin = end;
+    }
+  }
+}
+
+// Parts by the sums of all are updated as the whole is: only sums over rows are rounded elsewhere.
+TEST_P(Adafactor, PartsAreUpdatedAsTheWhole) {
+  for (const AdafactorSettings& settings :
+       {AdafactorSettings{}, AdafactorSettings{.clip_threshold = 0.01, .beta1 = 0.9},
+        AdafactorSettings{.scale_parameter = true, .relative_step = true}}) {
+    // The last is a vector.
+    for (const auto& [matrices, rows, columns] :
+         {std::array<int64_t, 3>{1, 200, 33}, {3, 65, 16}, {1, 3, 7}, {5, 1, 40}, {1, 0, 150}}) {
+      PartsOfAParameter whole(matrices, rows, columns, settings);
+      PartsOfAParameter parts = whole;
+      whole.update();
+      parts.update_in_parts(uneven_ends(parts.units()));
+      // Numbers below 8 that a relative 64 roundings of the sums change by less than an update of a few hundredths.
+      parts.expect_near(whole, 8 * 0x1p-24 + 0.1 * (64 + 12) * 0x1p-24);
+    }
+  }
+}
+
+// Chunks begin at the same rows wherever a matrix is cut: at their ends nothing is rounded elsewhere but in double.
+TEST_P(Adafactor, PartsOfWholeChunksHaveTheBitsOfTheWhole) {
+  PartsOfAParameter whole(1, 200, 33, {.scale_parameter = true});
+  PartsOfAParameter parts = whole;
+  whole.update();
+  parts.update_in_parts({64, 192, 200});
+  parts.expect_near(whole, 0);
 }
 
 TEST(Adafactor, MomentsAreOfAMatrixOrOfAVector) {

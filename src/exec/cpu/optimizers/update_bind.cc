@@ -93,7 +93,11 @@ struct TensorBuffers {
     }
     return view;
   }
-  int64_t states() const { return layout.inputs_per_tensor - layout.gradient_input - 1; }
+  int64_t states() const { return std::ssize(update().states[0]); }
+  // Over whole parameters; null: there are none.
+  const double* sums(int64_t tensor) const {
+    return layout.sums_input < 0 ? nullptr : input<const double>(buffers, at(tensor, layout.sums_input));
+  }
   const float* gradient(int64_t tensor) const {
     return input<const float>(buffers, at(tensor, layout.gradient_input));
   }
@@ -201,15 +205,53 @@ PreparedNode bind_lion_8bit(const OpContext& node, const NodeBuffers& buffers, i
   };
 }
 
+bool has_parts(const UpdatedParameter& parameter) {
+  return parameter.whole.columns > 0;
+}
+
+// Of a vector the elements of a part, with padding; of a matrix its columns.
+int64_t stored_columns(const UpdatedParameter& parameter, bool is_factored) {
+  return is_factored ? parameter.columns : parameter.columns + parameter.padding;
+}
+
+// The rows of a part, with padding; of a vector one.
+int64_t stored_rows(const UpdatedParameter& parameter, bool is_factored) {
+  return is_factored ? parameter.rows + parameter.padding / parameter.columns : 1;
+}
+
+bool is_factored(const UpdateAttributes& update) {
+  return update.states[0].size() == (std::get<AdafactorSettings>(update.settings).beta1 ? 3U : 2U);
+}
+
 int64_t adafactor_workspace(const OpContext& node, int) {
+  const auto& update = node.attributes<UpdateAttributes>();
   int64_t bytes = 0;
-  for (const auto& tensor : node.attributes<UpdateAttributes>().parameters) {
+  for (const auto& tensor : update.parameters) {
     for (const UpdatedParameter& parameter : tensor) {
-      bytes =
-          std::max(bytes, adafactor_workspace_bytes(parameter.matrices, parameter.rows, parameter.columns));
+      bytes = std::max(
+          bytes, has_parts(parameter)
+                     ? adafactor_part_workspace_bytes(parameter.whole.matrices,
+                                                      stored_columns(parameter, is_factored(update)))
+                     : adafactor_workspace_bytes(parameter.matrices, parameter.rows, parameter.columns));
     }
   }
   return bytes;
+}
+
+int64_t adafactor_sums_workspace(const OpContext& node, int) {
+  const auto& attributes = node.attributes<AdafactorSumsAttributes>();
+  int64_t bytes = 0;
+  for (const UpdatedParameter& parameter : attributes.parameters) {
+    bytes = std::max(bytes, adafactor_sums_workspace_bytes(parameter.whole.matrices, parameter.whole.rows,
+                                                           stored_columns(parameter, attributes.is_factored),
+                                                           stored_rows(parameter, attributes.is_factored)));
+  }
+  return bytes;
+}
+
+AdafactorPart part_of(const UpdatedParameter& parameter, bool is_factored) {
+  if (!is_factored) return {parameter.first_element, parameter.columns};
+  return {parameter.first_element / parameter.columns, parameter.rows};
 }
 
 // Of the states of a tensor: its moments (of rows and of columns, or of elements), then the first moment if
@@ -217,16 +259,21 @@ int64_t adafactor_workspace(const OpContext& node, int) {
 PreparedNode bind_adafactor(const OpContext& node, const NodeBuffers& buffers, int) {
   const auto& settings = settings_of<AdafactorSettings>(node);
   const TensorBuffers source = tensor_buffers(node, buffers);
-  const bool of_matrices = source.states() == (settings.beta1 ? 3 : 2);
+  const bool of_matrices = is_factored(source.update());
   std::vector<AdafactorParameter> parameters;
+  std::vector<const double*> sums;
   for (int64_t t = 0; t < source.tensors(); ++t) {
     int64_t element = 0;
     int64_t row = 0;
     int64_t column = 0;
+    const double* of_tensor = source.sums(t);
     for (const UpdatedParameter& parameter : source.parameters(t)) {
-      AdafactorParameter p{.matrices = parameter.matrices,
-                           .rows = parameter.rows,
-                           .columns = parameter.columns,
+      const ParameterMatrices whole =
+          has_parts(parameter) ? parameter.whole
+                               : ParameterMatrices{parameter.matrices, parameter.rows, parameter.columns};
+      AdafactorParameter p{.matrices = whole.matrices,
+                           .rows = whole.rows,
+                           .columns = whole.columns,
                            .weight = source.weight(t, parameter, element),
                            .gradient = source.gradient(t) + element,
                            .row_moment = of_matrices ? source.state(t, 0) + row : nullptr,
@@ -235,15 +282,77 @@ PreparedNode bind_adafactor(const OpContext& node, const NodeBuffers& buffers, i
                            .first_moment = nullptr,
                            .weight_decay = source.decay(t)};
       if (settings.beta1) p.first_moment = source.state(t, source.states() - 1) + element;
+      if (has_parts(parameter)) {
+        p.part = part_of(parameter, of_matrices);
+        sums.push_back(of_tensor);
+        of_tensor += adafactor_sums_of(whole, of_matrices, settings).size();
+      }
       parameters.push_back(p);
       element += parameter.elements() + parameter.padding;
-      row += parameter.matrices * parameter.rows;
-      column += parameter.matrices * parameter.columns;
+      row += has_parts(parameter) ? stored_rows(parameter, of_matrices) : parameter.matrices * parameter.rows;
+      column += whole.matrices * whole.columns;
     }
+  }
+  if (!sums.empty()) {
+    return [parameters = std::move(parameters), sums = std::move(sums), settings,
+            scalars = bind_scalars(node, buffers), applied = input<const uint32_t>(buffers, 1),
+            workspace = buffers.workspace](const int64_t*) {
+      for (size_t i = 0; i < parameters.size(); ++i)
+        adafactor_update_part(parameters[i], settings, scalars, applied, sums[i], workspace);
+    };
   }
   return [parameters = std::move(parameters), settings, scalars = bind_scalars(node, buffers),
           applied = input<const uint32_t>(buffers, 1), workspace = buffers.workspace](const int64_t*) {
     adafactor_update(parameters, settings, scalars, applied, workspace);
+  };
+}
+
+WeightView summed_weight(const AdafactorSumsAttributes& attributes, const NodeBuffers& buffers,
+                         int64_t element) {
+  if (!attributes.settings.scale_parameter) return {};
+  if (attributes.form == WeightForm::kFloat32) return {.value = input<float>(buffers, 4) + element};
+  WeightView view{.value = nullptr, .high = input<bfloat16>(buffers, 4) + element};
+  if (attributes.form == WeightForm::kSplit) {
+    view.rest = input<int16_t>(buffers, 5) + element;
+  } else {
+    view.rounding = {.step = input<const uint32_t>(buffers, 0)};
+  }
+  return view;
+}
+
+PreparedNode bind_adafactor_sums(const OpContext& node, const NodeBuffers& buffers, int) {
+  const auto& attributes = node.attributes<AdafactorSumsAttributes>();
+  const bool of_matrices = attributes.is_factored;
+  std::vector<AdafactorParameter> parameters;
+  int64_t element = 0;
+  int64_t row = 0;
+  for (const UpdatedParameter& parameter : attributes.parameters) {
+    parameters.push_back({.matrices = parameter.whole.matrices,
+                          .rows = parameter.whole.rows,
+                          .columns = parameter.whole.columns,
+                          .weight = summed_weight(attributes, buffers, element),
+                          .gradient = input<const float>(buffers, 1) + element,
+                          .row_moment = of_matrices ? input<float>(buffers, 2) + row : nullptr,
+                          .column_moment = nullptr,
+                          .second_moment = of_matrices ? nullptr : input<float>(buffers, 2) + element,
+                          .first_moment = nullptr,
+                          .weight_decay = 0,
+                          .part = part_of(parameter, of_matrices)});
+    element += parameter.elements() + parameter.padding;
+    row += stored_rows(parameter, of_matrices);
+  }
+  const UpdateScalars scalars{.learning_rate = nullptr,
+                              .gradient_scale = input<const float>(buffers, 3),
+                              .max_gradient = attributes.max_gradient};
+  return [parameters = std::move(parameters), settings = attributes.settings, scalars, of_matrices,
+          applied = input<const uint32_t>(buffers, 0), sums = output<double>(buffers, 0),
+          workspace = buffers.workspace](const int64_t*) {
+    double* of_parameter = sums;
+    for (const AdafactorParameter& p : parameters) {
+      adafactor_sums(p, settings, scalars, applied, of_parameter, workspace);
+      const ParameterMatrices whole{p.matrices, p.rows, p.columns};
+      of_parameter += adafactor_sums_of(whole, of_matrices, settings).size();
+    }
   };
 }
 
@@ -266,6 +375,7 @@ std::vector<KernelEntry> update_kernels() {
       {OpKind::kLion, nullptr, bind_lion},
       {OpKind::kLion8bit, nullptr, bind_lion_8bit},
       {OpKind::kAdafactor, adafactor_workspace, bind_adafactor},
+      {OpKind::kAdafactorSums, adafactor_sums_workspace, bind_adafactor_sums},
   };
 }
 
