@@ -30,7 +30,7 @@ TEST_F(CliErrors, CommandLine) {
                  {"update_in_backward", "dynamic", "loss_scale"});
   expect_failure(train_words({"--deepspeed", R"({"stage": 3})"}), 2,
                  {"--deepspeed: stage", "zero_optimization.stage"});
-  expect_failure(train_words({"--fsdp", "hybrid_shard"}), 2, {"--fsdp", "not in this version yet"});
+  expect_failure(train_words({"--fsdp", "full_shard offload"}), 2, {"--fsdp", "not in this version yet"});
   expect_failure(train_words({"--optim", "muon"}), 2, {"--optim", "muon", "adamw_torch"});
   expect_failure(train_words({"--eval_strategy", "epoch"}), 2, {"--validation_file", "evaluation set"});
   expect_failure(train_words({"--update_in_backward"}), 2, {"update_in_backward", "max_grad_norm 0"});

@@ -58,6 +58,41 @@ TEST_F(CliZero, SavesWhatARankWithEverythingSaves) {
   EXPECT_TRUE(contains(resumed.output, "--world_size 2 → 1")) << resumed.output;
 }
 
+// hybrid_shard shares within the host: the two ranks of this one are all, so that the result is that of stage 3.
+TEST_F(CliZero, SharesWithinAHost) {
+  const fs::path library = fs::path(SHOEHORN_PROGRAM).parent_path() / "libshoehorn_mpi.so";
+  if (!fs::exists(library) || std::system("command -v mpirun > /dev/null 2>&1") != 0)
+    GTEST_SKIP() << "no MPI: libopenmpi-dev and openmpi-bin, and a build with them";
+  const std::vector<std::pair<std::string, std::vector<std::string>>> runs = {
+      {"stage", {"--zero_stage", "3"}}, {"hybrid", {"--fsdp", "hybrid_shard"}}};
+  for (const auto& [name, method] : runs) {
+    std::vector<std::string> words = {"launch", "--nproc_per_node", "2"};
+    const std::vector<std::string> train =
+        train_words({"--max_steps", "3", "--zero_persistence_threshold", "100", "--save_strategy", "no"});
+    words.insert(words.end(), train.begin(), train.end());
+    words.insert(words.end(), method.begin(), method.end());
+    words.insert(words.end(), {"--output_dir", path(name).string()});
+    const ProgramRun run = this->run(words);
+    ASSERT_EQ(run.exit_code, 0) << run.output << run.error;
+  }
+  EXPECT_TRUE(read_text_file(path("hybrid") / "model.safetensors") ==
+              read_text_file(path("stage") / "model.safetensors"));
+  const ProgramRun planned =
+      run({"plan", "--model", "bert-large", "--world_size", "8", "--fsdp", "hybrid_shard"});
+  EXPECT_EQ(planned.exit_code, 2);
+  EXPECT_TRUE(contains(planned.error, "[--zero_group_size 0] expected a number where no ranks run"))
+      << planned.error;
+}
+
+// A rank of 1024 in groups of 8 is planned, and compared with those that all share.
+TEST_F(CliZero, PlansGroups) {
+  const ProgramRun planned = run({"plan", "--model", "bert-mini", "--world_size", "1024", "--zero_stage", "3",
+                                  "--zero_group_size", "8", "--explain"});
+  ASSERT_EQ(planned.exit_code, 0) << planned.error;
+  for (const char* text : {"zero_stage 3, groups of 8", "all_reduce_across_groups"})
+    EXPECT_TRUE(contains(planned.output, text)) << planned.output;
+}
+
 // A plan of a rank needs no ranks, and each stage holds less.
 TEST_F(CliZero, PlansARankOfMany) {
   int64_t before = std::numeric_limits<int64_t>::max();

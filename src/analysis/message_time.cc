@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/format.h"
 #include "ops/ring.h"
@@ -34,6 +35,10 @@ NodeId maker_of(const Program& program, ValueId input) {
   return maker;
 }
 
+std::string name_of(const CollectiveTraffic& traffic) {
+  return fmt::format("{}{}", op_info(traffic.kind).name, traffic.goes_across_groups ? "_across_groups" : "");
+}
+
 }  // namespace
 
 bool sends_messages(const Node& node) {
@@ -41,14 +46,16 @@ bool sends_messages(const Node& node) {
 }
 
 std::vector<CollectiveTraffic> step_traffic(const Session& session) {
-  std::map<OpKind, CollectiveTraffic> kinds;
+  std::map<std::pair<OpKind, bool>, CollectiveTraffic> kinds;
   for (const Program& program : session.family().programs) {
     const double runs = session.calls_in_step(program);
     if (runs == 0) continue;
     for (const Node& node : program.nodes()) {
       if (!sends_messages(node)) continue;
-      CollectiveTraffic& traffic = kinds[node.kind];
+      const bool goes_across = std::get<CollectiveAttributes>(node.attributes).stride > 1;
+      CollectiveTraffic& traffic = kinds[{node.kind, goes_across}];
       traffic.kind = node.kind;
+      traffic.goes_across_groups = goes_across;
       traffic.runs += runs;
       traffic.messages += runs * messages_of(node);
       traffic.bytes += runs * static_cast<double>(sent_bytes({program, node}, 0));
@@ -101,7 +108,7 @@ std::string format_message_time(const MessageTime& time) {
 std::string format_traffic(const std::vector<CollectiveTraffic>& traffic) {
   std::string text;
   for (const CollectiveTraffic& one : traffic) {
-    text += fmt::format("    {:<28}{:>14}   {:.0f} x, {:.0f} messages in all\n", op_info(one.kind).name,
+    text += fmt::format("    {:<28}{:>14}   {:.0f} x, {:.0f} messages in all\n", name_of(one),
                         format_bytes(static_cast<int64_t>(one.bytes)), one.runs, one.messages);
   }
   return text;
@@ -121,8 +128,7 @@ nlohmann::json to_json(const MessageTime& time) {
 nlohmann::json to_json(const std::vector<CollectiveTraffic>& traffic) {
   nlohmann::json json = nlohmann::json::object();
   for (const CollectiveTraffic& one : traffic) {
-    json[std::string(op_info(one.kind).name)] = {
-        {"runs", one.runs}, {"messages", one.messages}, {"bytes", one.bytes}};
+    json[name_of(one)] = {{"runs", one.runs}, {"messages", one.messages}, {"bytes", one.bytes}};
   }
   return json;
 }

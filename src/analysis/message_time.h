@@ -27,6 +27,7 @@ struct RankLink {
 // The collectives of one kind in a step: what the first rank sends. Another's bytes differ by a rounding.
 struct CollectiveTraffic {
   OpKind kind = OpKind::kAllReduce;
+  bool goes_across_groups = false;  // between ranks of several groups that share (--zero_group_size)
   double runs = 0;
   double messages = 0;  // one after the other
   double bytes = 0;
@@ -64,7 +65,7 @@ std::string format_traffic(const std::vector<CollectiveTraffic>& traffic);
 // {"link": {"latency_seconds", "bytes_per_second", "source"}, "seconds", "computing_seconds", "hidden_share",
 // "step_seconds_without_overlap"}
 nlohmann::json to_json(const MessageTime& time);
-// {"all_reduce": {"runs", "messages", "bytes"}, …}
+// {"all_reduce": {"runs", "messages", "bytes"}, "all_reduce_across_groups": …, …}
 nlohmann::json to_json(const std::vector<CollectiveTraffic>& traffic);
 
 }  // namespace shoehorn

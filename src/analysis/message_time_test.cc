@@ -35,7 +35,7 @@ class MessageTimeTest : public ::testing::Test {
   ValueId sum(ValueId value, bool is_beside) {
     const NodeId node =
         append_collective(builder_, OpKind::kAllReduce, {{value, {ring_segment(1, kTwoRanks)}}}, 1,
-                          {.world_size = kTwoRanks}, is_beside, "sum");
+                          {.world_size = kTwoRanks}, RingOf::kAll, is_beside, "sum");
     return program_.node(node).outputs[0];
   }
   void read(ValueId value) { builder_.value(OpKind::kFoundInf, {value}, {}, "found_inf"); }

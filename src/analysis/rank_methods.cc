@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/error.h"
 #include "base/format.h"
@@ -13,8 +15,26 @@ namespace {
 
 constexpr int64_t kStages = 4;  // 0 to 3
 
-std::string name_of_stage(int64_t stage) {
-  return stage == 0 ? "ddp" : fmt::format("zero_stage {}", stage);
+std::string name_of(const RankOptions& ranks) {
+  if (ranks.local_steps() > 0) return fmt::format("local SGD, {}", ranks.local_steps());
+  if (ranks.zero_stage == 0) return "ddp";
+  const std::string name = fmt::format("zero_stage {}", ranks.zero_stage);
+  return ranks.zero_group_size == 0 ? name : fmt::format("{}, groups of {}", name, ranks.zero_group_size);
+}
+
+// Every stage over all ranks, those that groups share by where there are some, and local SGD where the run has it.
+std::vector<RankOptions> options_to_compare(const RankOptions& given) {
+  RankOptions ranks = given;
+  const int64_t group_size = std::exchange(ranks.zero_group_size, 0);
+  ranks.local_sgd_steps = 0;
+  std::vector<RankOptions> all;
+  for (ranks.zero_stage = 0; ranks.zero_stage < kStages; ++ranks.zero_stage) all.push_back(ranks);
+  if (group_size > 0) {
+    ranks.zero_group_size = group_size;
+    for (ranks.zero_stage = 1; ranks.zero_stage < kStages; ++ranks.zero_stage) all.push_back(ranks);
+  }
+  if (given.local_steps() > 0) all.push_back(given);
+  return all;
 }
 
 }  // namespace
@@ -24,10 +44,10 @@ std::vector<RankMethod> compare_rank_methods(const Model& model, const SessionOp
   SessionOptions base = options;
   base.step.dump_directory.clear();
   base.step.activation_budget.reset();  // the set that it chose stays
-  base.step.ranks.local_sgd_steps = 0;
   std::vector<RankMethod> methods;
-  const auto add = [&](const std::string& name) {
-    RankMethod& method = methods.emplace_back(RankMethod{.name = name});
+  for (const RankOptions& ranks : options_to_compare(options.step.ranks)) {
+    RankMethod& method = methods.emplace_back(RankMethod{.name = name_of(ranks)});
+    base.step.ranks = ranks;
     try {
       const Session session(model, base);
       method.arena_bytes = session.plan().arena_bytes();
@@ -36,29 +56,22 @@ std::vector<RankMethod> compare_rank_methods(const Model& model, const SessionOp
     } catch (const UserError& error) {
       method.refusal = error.what();
     }
-  };
-  for (int64_t stage = 0; stage < kStages; ++stage) {
-    base.step.ranks.zero_stage = stage;
-    add(name_of_stage(stage));
-  }
-  if (const int64_t alone = options.step.ranks.local_steps(); alone > 0) {
-    base.step.ranks.zero_stage = options.step.ranks.zero_stage;
-    base.step.ranks.local_sgd_steps = alone;
-    add(fmt::format("local SGD, {}", alone));
   }
   return methods;
 }
 
 std::string format_rank_methods(const std::vector<RankMethod>& methods, bool has_times) {
   std::string text = "Of a rank, by the way in which ranks share a step (--zero_stage)\n";
-  text += fmt::format("  {:<14}{:>14}{:>16}{}\n", "", "arenas", "sent in a step",
+  size_t width = 14;
+  for (const RankMethod& method : methods) width = std::max(width, method.name.size() + 2);
+  text += fmt::format("  {:<{}}{:>14}{:>16}{}\n", "", width, "arenas", "sent in a step",
                       has_times ? fmt::format("{:>12}{:>22}", "step", "without overlap") : "");
   for (const RankMethod& method : methods) {
     if (!method.refusal.empty()) {
-      text += fmt::format("  {:<14}{}\n", method.name, method.refusal);
+      text += fmt::format("  {:<{}}{}\n", method.name, width, method.refusal);
       continue;
     }
-    text += fmt::format("  {:<14}{:>14}{:>16}", method.name, format_bytes(method.arena_bytes),
+    text += fmt::format("  {:<{}}{:>14}{:>16}", method.name, width, format_bytes(method.arena_bytes),
                         format_bytes(method.sent_bytes));
     if (has_times) {
       const StepTime& time = method.time;

@@ -76,6 +76,14 @@ std::vector<ArgumentSpec> ranks() {
        .field = &Args::outer_momentum,
        .resume = kNumerics,
        .help = "local_sgd_steps: Nesterov's momentum over averages; DiLoCo takes 0.9"},
+      {.name = "zero_group_size",
+       .group = kDistributed,
+       .read_by = kReadByTrain | kReadByPlan | kReadByAnatomy,
+       .field = &Args::zero_group_size,
+       .resume = kFree,
+       .help =
+           "so many ranks in a row share by --zero_stage, and gradients are summed over these groups; 0: the ranks of a host; "
+           "all ranks unless given"},
       {.name = "deepspeed",
        .group = kDistributed,
        .read_by = kReadByTrain | kReadByPlan | kReadByBench,
@@ -92,7 +100,8 @@ std::vector<ArgumentSpec> ranks() {
        .field = &Args::fsdp,
        .resume = kIrrelevant,
        .value = "WORDS",
-       .help = "FSDP's names of --zero_stage: full_shard or true is 3, shard_grad_op 2, no_shard 0",
+       .help =
+           "FSDP's names of --zero_stage: full_shard or true is 3, shard_grad_op 2, no_shard 0; hybrid_shard is 3 within a host",
        .true_text = "true",
        .false_text = ""},
       {.name = "fsdp_config",

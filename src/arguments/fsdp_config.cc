@@ -22,15 +22,13 @@ using Json = nlohmann::json;
 struct Strategy {
   std::string_view name;
   int zero_stage;
-  std::string_view why = {};  // not in this version
+  bool is_hybrid = false;
+  bool operator==(const Strategy&) const = default;
 };
 
-constexpr std::string_view kHybrid =
-    "it shards within a host and copies between hosts; full_shard shards over all ranks";
-
 constexpr std::array kStrategies = {Strategy{"full_shard", 3}, Strategy{"shard_grad_op", 2},
-                                    Strategy{"no_shard", 0}, Strategy{"hybrid_shard", 3, kHybrid},
-                                    Strategy{"hybrid_shard_zero2", 2, kHybrid}};
+                                    Strategy{"no_shard", 0}, Strategy{"hybrid_shard", 3, true},
+                                    Strategy{"hybrid_shard_zero2", 2, true}};
 
 constexpr std::string_view kNoOffload = "states and weights stay in the rank's memory";
 
@@ -77,14 +75,6 @@ const Strategy* find_strategy(std::string_view name) {
   return found == kStrategies.end() ? nullptr : &*found;
 }
 
-int stage_of(const Strategy& strategy, const std::string& place) {
-  if (strategy.why.empty()) return strategy.zero_stage;
-  throw not_in_this_version(
-      "[{}] expected full_shard, shard_grad_op or no_shard, got '{}'; known, but not in this version "
-      "yet: {}",
-      place, strategy.name, strategy.why);
-}
-
 bool boolean_of(const Json& value, const std::string& place) {
   if (value.is_boolean()) return value.get<bool>();
   const std::optional<bool> flag =
@@ -94,14 +84,20 @@ bool boolean_of(const Json& value, const std::string& place) {
 }
 
 // What FSDP 2 has as a boolean is a strategy's name in FSDP 1.
-int stage_of_reshard(const Json& value, const std::string& place) {
+Strategy strategy_of_reshard(const Json& value, const std::string& place) {
   if (value.is_string()) {
     const std::vector<std::string> words = words_of(value.get<std::string>());
     if (words.size() == 1) {
-      if (const Strategy* strategy = find_strategy(words[0])) return stage_of(*strategy, place);
+      if (const Strategy* strategy = find_strategy(words[0])) return *strategy;
     }
   }
-  return boolean_of(value, place) ? 3 : 2;
+  return boolean_of(value, place) ? kStrategies[0] : kStrategies[1];
+}
+
+void set_strategy(const Strategy& strategy, const std::string& key, FsdpConfig& config) {
+  config.zero_stage = strategy.zero_stage;
+  config.is_hybrid = strategy.is_hybrid;
+  config.stage_key = key;
 }
 
 void read_words(const std::string& text, FsdpConfig& config) {
@@ -112,8 +108,7 @@ void read_words(const std::string& text, FsdpConfig& config) {
       throw not_in_this_version("[{}] expected no offload, got '{}'; known, but not in this version yet: {}",
                                 place, word, kNoOffload);
     if (const Strategy* strategy = find_strategy(word)) {
-      config.zero_stage = stage_of(*strategy, place);
-      config.stage_key = place;
+      set_strategy(*strategy, place, config);
       continue;
     }
     std::vector<std::string> known = {"true", "auto_wrap", "offload"};
@@ -130,8 +125,8 @@ FsdpConfig read_fsdp_config(const std::string& words, const Json& object, const 
     throw user_error("[{}] expected a JSON object, got {}", source, object.type_name());
   FsdpConfig config;
   config.source = source;
-  std::optional<int> stage;
-  std::string stage_key;
+  std::optional<Strategy> of_file;
+  std::string key_in_file;
   for (const auto& [name, value] : object.items()) {
     const std::string key = name.starts_with("fsdp_") ? name.substr(5) : name;
     const std::string place = fmt::format("{}: {}", source, name);
@@ -149,8 +144,8 @@ FsdpConfig read_fsdp_config(const std::string& words, const Json& object, const 
       config.activation_checkpointing = !value.is_null() && boolean_of(value, place);
     } else if (is_one_of(kRead, key)) {
       if (value.is_null()) continue;
-      stage = stage_of_reshard(value, place);
-      stage_key = name;
+      of_file = strategy_of_reshard(value, place);
+      key_in_file = name;
     } else {
       std::vector<std::string> known(kRead.begin(), kRead.end());
       known.insert(known.end(), kWithoutEffect.begin(), kWithoutEffect.end());
@@ -158,20 +153,18 @@ FsdpConfig read_fsdp_config(const std::string& words, const Json& object, const 
                        did_you_mean(nearest_name(key, known)));
     }
   }
-  if (stage) {
-    config.zero_stage = *stage;
-    config.stage_key = stage_key;
-  }
+  if (of_file) set_strategy(*of_file, key_in_file, config);
   // Words of FSDP 1 stand for a strategy that the file may say too.
   FsdpConfig of_words;
   of_words.zero_stage = -1;
   read_words(words, of_words);
   if (of_words.zero_stage < 0) return config;
-  if (stage && *stage != of_words.zero_stage) {
+  if (of_file && of_file->zero_stage != of_words.zero_stage) {
     throw user_error("[{}: {}] expected what --fsdp {} says, stage {}, got stage {}; give one of both",
-                     source, stage_key, words, of_words.zero_stage, *stage);
+                     source, key_in_file, words, of_words.zero_stage, of_file->zero_stage);
   }
   config.zero_stage = of_words.zero_stage;
+  config.is_hybrid = config.is_hybrid || of_words.is_hybrid;
   config.stage_key = "--fsdp";
   return config;
 }
@@ -181,6 +174,8 @@ NeighbourSettings apply_fsdp_config(const FsdpConfig& config, TrainingArguments&
   NeighbourSettings settings;
   SettingMatch match(config.source, args, is_given);
   match.set(config.stage_key, "zero_stage", config.zero_stage);
+  if (config.is_hybrid && !match.is_given("zero_group_size"))
+    match.set(config.stage_key, "zero_group_size", 0);
   if (config.activation_checkpointing) match.set("activation_checkpointing", "gradient_checkpointing", true);
   settings.flags = match.finish();
   match.add_notice_of(config.without_effect, settings.notices);

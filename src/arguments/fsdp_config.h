@@ -3,7 +3,8 @@
 //   --fsdp true, with reshard_after_forward true (the standard)   --zero_stage 3: weights are gathered layer by layer
 //   --fsdp true, with reshard_after_forward false                 --zero_stage 2: gradients and states are sharded
 //   --fsdp full_shard, shard_grad_op, no_shard (FSDP 1's words)   --zero_stage 3, 2, 0
-//   hybrid_shard, hybrid_shard_zero2, offload                     not in this version
+//   hybrid_shard, hybrid_shard_zero2                              --zero_stage 3, 2 with --zero_group_size 0: within a host
+//   offload                                                       not in this version
 //   fsdp_config's activation_checkpointing                        --gradient_checkpointing
 #pragma once
 
@@ -19,6 +20,7 @@ struct FsdpConfig {
   std::string source;  // the flag or file, for messages
   std::string stage_key = "--fsdp";
   int zero_stage = 3;
+  bool is_hybrid = false;  // within groups of ranks, by itself those of a host
   bool activation_checkpointing = false;
   std::vector<std::string> without_effect;  // keys
 };

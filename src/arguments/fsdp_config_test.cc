@@ -39,10 +39,21 @@ TEST(FsdpConfig, WordsAreStagesOfZero) {
   EXPECT_EQ(fsdp_arguments({"--fsdp"}).fsdp, "");
 }
 
+// What ranks share within a host is a stage with groups; a given number of ranks is that of the groups.
+TEST(FsdpConfig, HybridIsAStageWithinGroups) {
+  const TrainingArguments hybrid = fsdp_arguments({"--fsdp", "hybrid_shard auto_wrap"});
+  EXPECT_EQ(hybrid.zero_stage, 3);
+  EXPECT_EQ(hybrid.zero_group_size, 0);
+  EXPECT_EQ(fsdp_arguments({"--fsdp", "hybrid_shard_zero2"}).zero_stage, 2);
+  EXPECT_EQ(fsdp_arguments({"--fsdp", "hybrid_shard", "--zero_group_size", "4"}).zero_group_size, 4);
+  const TrainingArguments of_file =
+      fsdp_arguments({"--fsdp", "--fsdp_config", R"({"reshard_after_forward": "HYBRID_SHARD"})"});
+  EXPECT_EQ(of_file.zero_stage, 3);
+  EXPECT_EQ(of_file.zero_group_size, 0);
+  EXPECT_FALSE(fsdp_arguments({"--fsdp", "full_shard"}).zero_group_size.has_value());
+}
+
 TEST(FsdpConfig, WhatIsNotHereIsRefusedByName) {
-  EXPECT_TRUE(contains(
-      fsdp_refusal({"--fsdp", "hybrid_shard"}),
-      "[--fsdp] expected full_shard, shard_grad_op or no_shard, got 'hybrid_shard'; known, but not"));
   EXPECT_TRUE(contains(fsdp_refusal({"--fsdp", "full_shard offload"}), "[--fsdp] expected no offload"));
   EXPECT_TRUE(contains(fsdp_refusal({"--fsdp", "full_shart"}), "did you mean full_shard?"));
   EXPECT_TRUE(contains(fsdp_refusal({"--fsdp", "--fsdp_config", R"({"cpu_offload": true})"}),

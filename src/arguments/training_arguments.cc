@@ -58,6 +58,8 @@ void validate_numbers(const TrainingArguments& args) {
   require(args.outer_learning_rate > 0, "outer_learning_rate", "more than 0", args.outer_learning_rate);
   require(args.outer_momentum >= 0 && args.outer_momentum < 1, "outer_momentum", "at least 0 and less than 1",
           args.outer_momentum);
+  require(args.zero_group_size.value_or(0) >= 0, "zero_group_size", "0 or more",
+          static_cast<double>(args.zero_group_size.value_or(0)));
   require_positive("max_seq_length", args.max_seq_length);
   require_positive("max_train_samples", args.max_train_samples);
   require_positive("max_eval_samples", args.max_eval_samples);

@@ -178,6 +178,7 @@ struct TrainingArguments {
   int64_t local_sgd_steps = 0;  // 0: gradients are summed in every step
   double outer_learning_rate = 1;
   double outer_momentum = 0;
+  std::optional<int64_t> zero_group_size = {};  // 0: as many as a host has ranks
   // Files or JSON texts, and FSDP's words: arguments/neighbour_configs.h makes arguments of them.
   std::string deepspeed = {};
   std::string fsdp = {};

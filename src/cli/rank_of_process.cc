@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/stop_request.h"
+#include "ranks/agreement.h"
 #include "ranks/open_ranks.h"
 #include "ranks/rank_launcher.h"
 
@@ -62,7 +63,9 @@ std::shared_ptr<Communicator> open_ranks_of(const ParsedArguments& parsed, Train
   args.world_size = size;
   if (!launched) return nullptr;
   if (launched->rank > 0) args.log_level = "error";
-  return open_ranks(*launched, static_cast<double>(args.ddp_timeout));
+  std::shared_ptr<Communicator> ranks = open_ranks(*launched, static_cast<double>(args.ddp_timeout));
+  if (args.zero_group_size == 0) args.zero_group_size = ranks_of_each_host(*ranks, host_name());
+  return ranks;
 }
 
 int exit_code_of_rank(int exit_code) {

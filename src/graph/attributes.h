@@ -213,12 +213,15 @@ struct RingSegment {
   bool operator==(const RingSegment&) const = default;
 };
 
-// Of an op that all ranks of a run issue together. Nothing in it differs between ranks.
+// Of an op that all ranks of a run issue together, in groups that know nothing of each other: ranks in a row, or those
+// `stride` apart. Nothing in it differs between ranks.
 struct CollectiveAttributes {
-  int64_t ranks = 1;
+  int64_t ranks = 1;           // of a group
   int64_t chunk_elements = 0;  // of a part that go around the ring at a time, at most (ops/ring.h)
   std::vector<std::vector<RingSegment>> segments;  // of each tensor, end to end
   std::vector<TensorType> wholes = {};             // all_gather: the types of its outputs
+  int64_t stride = 1;                              // from a rank of a group to its next one
+  int64_t groups = 1;                              // of all ranks
 };
 
 using AnyAttributes =

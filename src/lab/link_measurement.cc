@@ -101,7 +101,7 @@ class AllReduceProgram {
     const RankOptions options{.world_size = ranks->size(), .bucket_bytes = bytes};
     const RingSegment segment = ring_segment(terms.type.shape.elements(), options.world_size);
     append_collective(builder, OpKind::kAllReduce, {{program.read_state(storage), {segment}}}, segment.piece,
-                      options, false, "all_reduce");
+                      options, RingOf::kAll, false, "all_reduce");
     plan_ = plan_memory(state_, programs_, backend);
     executor_.emplace(state_, programs_, plan_, backend, ExecutorOptions{.heeds_stops = false});
   }

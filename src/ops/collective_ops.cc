@@ -105,8 +105,9 @@ int64_t sent_bytes(const OpContext& context, int64_t rank) {
   const bool tells = kind == OpKind::kAllReduce || kind == OpKind::kAllGather;
   if (!adds && !tells) return 0;
   const Ring ring = ring_of(collective(context));
+  const int64_t place = place_in_group(collective(context), rank);
   const int64_t elements =
-      (adds ? ring.reduced_elements(rank) : 0) + (tells ? ring.gathered_elements(rank) : 0);
+      (adds ? ring.reduced_elements(place) : 0) + (tells ? ring.gathered_elements(place) : 0);
   return elements * dtype_bytes(context.type(0).dtype);
 }
 

@@ -55,4 +55,12 @@ Ring ring_of(const CollectiveAttributes& attributes) {
   return {std::move(all), attributes.chunk_elements, attributes.ranks};
 }
 
+int64_t place_in_group(const CollectiveAttributes& attributes, int64_t rank) {
+  return rank / attributes.stride % attributes.ranks;
+}
+
+int64_t rank_at_place(const CollectiveAttributes& attributes, int64_t rank, int64_t place) {
+  return rank + (place - place_in_group(attributes, rank)) * attributes.stride;
+}
+
 }  // namespace shoehorn

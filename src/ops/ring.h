@@ -88,4 +88,8 @@ class Ring {
 // The ring of a collective's tensors, end to end.
 Ring ring_of(const CollectiveAttributes& attributes);
 
+// Where a rank of the run stands in its group, which is its number in the ring; and the rank that stands at a place of it.
+int64_t place_in_group(const CollectiveAttributes& attributes, int64_t rank);
+int64_t rank_at_place(const CollectiveAttributes& attributes, int64_t rank, int64_t place);
+
 }  // namespace shoehorn

@@ -77,5 +77,22 @@ TEST(Ring, NeedsElementsAndRanks) {
   EXPECT_THROW(Ring({{5, 2}}, 0, 2), InternalError) << "the last element is in no part";
 }
 
+// Groups of ranks in a row, and of those at one place of such groups: every rank is in one of each, at its place of it.
+TEST(RingGroups, AreRanksInARowOrAStrideApart) {
+  const CollectiveAttributes in_a_row{.ranks = 3, .segments = {}, .groups = 4};
+  const CollectiveAttributes across{.ranks = 4, .segments = {}, .stride = 3, .groups = 3};
+  for (const CollectiveAttributes& group : {in_a_row, across}) {
+    for (int64_t rank = 0; rank < 12; ++rank) {
+      for (int64_t place = 0; place < group.ranks; ++place) {
+        const int64_t other = rank_at_place(group, rank, place);
+        EXPECT_EQ(place_in_group(group, other), place);
+        EXPECT_EQ(rank_at_place(group, other, place_in_group(group, rank)), rank);
+        EXPECT_TRUE(group.stride == 1 ? other / 3 == rank / 3 : other % 3 == rank % 3)
+            << rank << " " << other;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace shoehorn

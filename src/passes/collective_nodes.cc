@@ -12,8 +12,9 @@ namespace shoehorn {
 namespace {
 
 // What the nodes of the communication lane take turns to use.
-StorageId shared_buffer(StateTable& state, OpKind kind, const TensorType& type) {
-  std::string name = fmt::format("{}_buffer", op_info(kind).name);
+StorageId shared_buffer(StateTable& state, OpKind kind, RingOf of, const TensorType& type) {
+  std::string name =
+      fmt::format("{}{}_buffer", op_info(kind).name, of == RingOf::kPlace ? "_across_groups" : "");
   if (type.dtype != DType::kF32) name += fmt::format(".{}", dtype_name(type.dtype));
   const StorageId known = state.find_storage(name);
   if (known.valid()) return known;
@@ -30,22 +31,37 @@ std::vector<RingSegment> segments_of(const StateTable& state, StorageId storage,
   std::vector<RingSegment> segments;
   for (const ParameterId id : state.parameters_of(storage)) {
     const Parameter& parameter = state.parameter(id);
-    segments.push_back(ring_segment(parameter.global_elements(), options.ranks.world_size,
+    segments.push_back(ring_segment(parameter.global_elements(), options.ranks.group_size(),
                                     shard_multiple(options.optimizer.settings, parameter)));
   }
   return segments;
 }
 
-int64_t most_chunk_elements(const RankOptions& ranks, DType dtype) {
-  return ceil_divide(ranks.bucket_bytes, dtype_bytes(dtype) * ranks.world_size);
+int64_t ring_size(const RankOptions& ranks, RingOf of) {
+  switch (of) {
+    case RingOf::kAll:
+      return ranks.world_size;
+    case RingOf::kGroup:
+      return ranks.group_size();
+    case RingOf::kPlace:
+      return ranks.groups();
+  }
+  return 0;
+}
+
+int64_t most_chunk_elements(const RankOptions& ranks, RingOf of, DType dtype) {
+  return ceil_divide(ranks.bucket_bytes, dtype_bytes(dtype) * ring_size(ranks, of));
 }
 
 NodeId append_collective(OpBuilder& builder, OpKind kind, const std::vector<RingValue>& values,
-                         int64_t chunk_elements, const RankOptions& ranks, bool shares_buffer,
+                         int64_t chunk_elements, const RankOptions& ranks, RingOf of, bool shares_buffer,
                          const std::string& name) {
   Program& program = builder.program();
-  CollectiveAttributes attributes{
-      .ranks = ranks.world_size, .chunk_elements = chunk_elements, .segments = {}};
+  CollectiveAttributes attributes{.ranks = ring_size(ranks, of),
+                                  .chunk_elements = chunk_elements,
+                                  .segments = {},
+                                  .stride = of == RingOf::kPlace ? ranks.group_size() : 1,
+                                  .groups = ranks.world_size / ring_size(ranks, of)};
   std::vector<ValueId> inputs;
   for (const RingValue& one : values) {
     inputs.push_back(one.value);
@@ -57,7 +73,7 @@ NodeId append_collective(OpBuilder& builder, OpKind kind, const std::vector<Ring
   program.value(buffer).role = Role::kCommunication;
   if (shares_buffer) {
     program.node(node).lane = kCommunicationLane;
-    builder.bind_output(buffer, shared_buffer(program.state(), kind, program.type(buffer)));
+    builder.bind_output(buffer, shared_buffer(program.state(), kind, of, program.type(buffer)));
   }
   return node;
 }

@@ -17,8 +17,13 @@ inline constexpr int32_t kCommunicationLane = 1;
 // same at every stage, so that sums are taken in the same order.
 std::vector<RingSegment> segments_of(const StateTable& state, StorageId storage, const StepOptions& options);
 
+// Which ranks take part in a collective together: all; those that share (RankOptions::zero_group_size); or those that stand at
+// one place of their groups.
+enum class RingOf { kAll, kGroup, kPlace };
+int64_t ring_size(const RankOptions& ranks, RingOf of);
+
 // The elements of a part that go around at a time, at most, so that those of all parts fill a bucket.
-int64_t most_chunk_elements(const RankOptions& ranks, DType dtype);
+int64_t most_chunk_elements(const RankOptions& ranks, RingOf of, DType dtype);
 
 // A value that goes around, and how it is cut.
 struct RingValue {
@@ -28,9 +33,9 @@ struct RingValue {
 };
 
 // Appends a collective of `kind` over these. Its buffer is one of its own, or with `shares_buffer` that of all nodes of
-// this kind, type and chunk, which run one after the other on the communication lane; then the node is put on it.
+// this kind, type, chunk and ring, which run one after the other on the communication lane; then the node is put on it.
 NodeId append_collective(OpBuilder& builder, OpKind kind, const std::vector<RingValue>& values,
-                         int64_t chunk_elements, const RankOptions& ranks, bool shares_buffer,
+                         int64_t chunk_elements, const RankOptions& ranks, RingOf of, bool shares_buffer,
                          const std::string& name);
 
 }  // namespace shoehorn

@@ -66,8 +66,9 @@ std::vector<std::vector<Summed>> buckets_of(const Program& program, const std::v
 }
 
 // What goes around of a part at a time: a bucket at once, and one with a tensor that is larger in pieces of a bucket's size.
-int64_t chunk_elements_of(const std::vector<std::vector<Summed>>& buckets, const RankOptions& ranks) {
-  const int64_t most = most_chunk_elements(ranks, DType::kF32);
+int64_t chunk_elements_of(const std::vector<std::vector<Summed>>& buckets, const RankOptions& ranks,
+                          RingOf of) {
+  const int64_t most = most_chunk_elements(ranks, of, DType::kF32);
   int64_t chunk = 1;
   for (const std::vector<Summed>& bucket : buckets) {
     int64_t stored = 0;
@@ -90,39 +91,90 @@ void take_sum(Program& program, const Summed& one, ValueId sum) {
   }
 }
 
+// The parts of this rank that a sum over its group was scattered to, to be summed over the groups.
+std::vector<Summed> parts_of(const std::vector<Summed>& bucket, const std::vector<ValueId>& parts,
+                             const RankOptions& ranks) {
+  std::vector<Summed> summed;
+  for (size_t i = 0; i < bucket.size(); ++i) {
+    const int64_t elements = stored_elements(bucket[i].ring.segments);
+    summed.push_back({{parts[i], {ring_segment(elements, ranks.groups())}}, bucket[i].gradient});
+  }
+  return summed;
+}
+
+std::vector<RingValue> ring_values(const std::vector<Summed>& bucket) {
+  std::vector<RingValue> values;
+  for (const Summed& one : bucket) values.push_back(one.ring);
+  return values;
+}
+
+// How the sums of one program are taken.
+struct SumSettings {
+  OpKind kind = OpKind::kAllReduce;
+  RingOf of = RingOf::kAll;
+  bool goes_on_across_groups = false;  // what was scattered is summed over groups at once
+};
+
 // In the backward beside what lane 0 computes; but at stage 2 lane 0 waits, so that whole gradients are freed at once. (At
 // stage 3 it waits for gathers of the same lane.)
-void sum_over_ranks(Program& program, const std::vector<Summed>& summed, OpKind kind,
+void sum_over_ranks(Program& program, const std::vector<Summed>& summed, const SumSettings& settings,
                     const RankOptions& ranks) {
   OpBuilder builder(program);
   const size_t old_nodes = program.nodes().size();
   const auto buckets = buckets_of(program, summed, ranks.bucket_bytes);
-  const int64_t chunk_elements = chunk_elements_of(buckets, ranks);
+  const int64_t chunk_elements = chunk_elements_of(buckets, ranks, settings.of);
+  int64_t chunk_across = 0;
+  if (settings.goes_on_across_groups) {
+    std::vector<std::vector<Summed>> parts;
+    for (const std::vector<Summed>& bucket : buckets)
+      parts.push_back(parts_of(bucket, std::vector<ValueId>(bucket.size()), ranks));
+    chunk_across = chunk_elements_of(parts, ranks, RingOf::kPlace);
+  }
   NewNodes behind;
   for (const std::vector<Summed>& bucket : buckets) {
-    std::vector<RingValue> values;
     int64_t last = -1;
-    for (const Summed& one : bucket) {
-      values.push_back(one.ring);
-      last = std::max(last, producer_of(program, one.ring.value));
-    }
+    for (const Summed& one : bucket) last = std::max(last, producer_of(program, one.ring.value));
     const bool is_in_backward = last >= 0;
     builder.set_region(is_in_backward ? program.nodes()[static_cast<size_t>(last)].region
                                       : Region{.component = Component::kOptimizer, .phase = Phase::kUpdate});
     const bool is_beside = is_in_backward && ranks.stage() != 2;
-    const NodeId node =
-        append_collective(builder, kind, values, chunk_elements, ranks, is_beside, "sum_over_ranks");
-    if (is_in_backward) behind[NodeId{static_cast<int32_t>(last)}].push_back(node);
-    const std::vector<ValueId> sums = program.node(node).outputs;
+    std::vector<NodeId> nodes = {append_collective(builder, settings.kind, ring_values(bucket),
+                                                   chunk_elements, ranks, settings.of, is_beside,
+                                                   "sum_over_ranks")};
+    if (settings.goes_on_across_groups) {
+      const std::vector<Summed> parts = parts_of(bucket, program.node(nodes[0]).outputs, ranks);
+      nodes.push_back(append_collective(builder, OpKind::kAllReduce, ring_values(parts), chunk_across, ranks,
+                                        RingOf::kPlace, is_beside, "sum_over_groups"));
+    }
+    if (is_in_backward) {
+      std::vector<NodeId>& made = behind[NodeId{static_cast<int32_t>(last)}];
+      made.insert(made.end(), nodes.begin(), nodes.end());
+    }
+    const std::vector<ValueId> sums = program.node(nodes.back()).outputs;
     for (size_t i = 0; i < bucket.size(); ++i) take_sum(program, bucket[i], sums[i]);
   }
   if (!behind.empty()) place_behind(program, old_nodes, behind);
 }
 
+// Gradients that each micro-batch scattered, and that were added up since.
+std::vector<Summed> scattered_to_sum(ProgramFamily& family, const Program& program,
+                                     const RankOptions& ranks) {
+  auto& gradients = family.gradients[static_cast<size_t>(program.bucket())];
+  std::vector<Summed> summed;
+  for (ParameterGradient& gradient : gradients) {
+    const int64_t elements = program.type(gradient.gradient).shape.elements();
+    summed.push_back({{gradient.gradient, {ring_segment(elements, ranks.groups())}}, &gradient});
+  }
+  return summed;
+}
+
 }  // namespace
 
-void scatter_gradients(ProgramFamily& family, Program& program, const StepOptions& options) {
-  sum_over_ranks(program, gradients_to_sum(family, program, options), OpKind::kReduceScatter, options.ranks);
+void scatter_gradients(ProgramFamily& family, Program& program, const StepOptions& options,
+                       bool is_complete) {
+  sum_over_ranks(program, gradients_to_sum(family, program, options),
+                 {OpKind::kReduceScatter, RingOf::kGroup, is_complete && options.ranks.groups() > 1},
+                 options.ranks);
 }
 
 void data_parallel(ProgramFamily& family, const StepOptions& options) {
@@ -135,11 +187,14 @@ void data_parallel(ProgramFamily& family, const StepOptions& options) {
     if (!is_sharded) {
       summed = gradients_to_sum(family, program, options);
     } else if (!is_scattered) {
-      scatter_gradients(family, program, options);
+      scatter_gradients(family, program, options, true);
+    } else if (options.ranks.groups() > 1) {
+      sum_over_ranks(program, scattered_to_sum(family, program, options.ranks),
+                     {OpKind::kAllReduce, RingOf::kPlace}, options.ranks);
     }
     // The loss is last, so that it needs no message of its own where gradients are not scattered.
     summed.push_back(loss_to_sum(family, program, options.ranks));
-    sum_over_ranks(program, summed, OpKind::kAllReduce, options.ranks);
+    sum_over_ranks(program, summed, {OpKind::kAllReduce, RingOf::kAll}, options.ranks);
   }
 }
 

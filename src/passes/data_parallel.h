@@ -25,6 +25,8 @@ namespace shoehorn {
 void data_parallel(ProgramFamily& family, const StepOptions& options);
 
 // Of sharded weights (passes/zero.h): each gradient of the program becomes this rank's part of its sum, by buckets as above.
-void scatter_gradients(ProgramFamily& family, Program& program, const StepOptions& options);
+// Where gradients are complete the sum is over all ranks; of one micro-batch it is over the ranks of this group, and
+// data_parallel sums over groups what the micro-batches add up to.
+void scatter_gradients(ProgramFamily& family, Program& program, const StepOptions& options, bool is_complete);
 
 }  // namespace shoehorn

@@ -72,9 +72,9 @@ void append_bucket(OpBuilder& builder, const std::vector<LocalWeight>& bucket, c
   }
   int64_t stored = 0;
   for (const RingValue& gradient : gradients) stored += stored_elements(gradient.segments);
-  const int64_t chunk = std::min(stored, most_chunk_elements(ranks, DType::kF32));
-  const NodeId node =
-      append_collective(builder, OpKind::kAllReduce, gradients, chunk, ranks, false, "sum_outer_gradients");
+  const int64_t chunk = std::min(stored, most_chunk_elements(ranks, RingOf::kAll, DType::kF32));
+  const NodeId node = append_collective(builder, OpKind::kAllReduce, gradients, chunk, ranks, RingOf::kAll,
+                                        false, "sum_outer_gradients");
   const OuterUpdateAttributes attributes{.ranks = ranks.world_size,
                                          .learning_rate = ranks.outer_learning_rate,
                                          .momentum = ranks.outer_momentum};

@@ -289,6 +289,7 @@ ProgramFamily begin_programs(const Model& model, RunKind kind, const BatchBucket
   check_options(options);
   check_precision(options, kind);
   check_local_sgd(options);
+  check_zero(options);
   check_buckets(train);
   check_buckets(evaluation);
   ProgramFamily family;

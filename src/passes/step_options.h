@@ -64,12 +64,16 @@ struct RankOptions {
   int64_t local_sgd_steps = 0;
   float outer_learning_rate = 1;
   float outer_momentum = 0;
+  // Ranks in a row that share; 0: all. Each such group has everything, and gradients are summed over all groups.
+  int64_t zero_group_size = 0;
 
   // One rank trains alone anyway.
   int64_t local_steps() const { return world_size > 1 ? local_sgd_steps : 0; }
-
   // One rank has everything, whatever the stage.
   int64_t stage() const { return world_size > 1 ? zero_stage : 0; }
+  int64_t group_size() const { return stage() > 0 && zero_group_size > 0 ? zero_group_size : world_size; }
+  int64_t groups() const { return world_size / group_size(); }
+  int64_t place_in_group() const { return rank % group_size(); }
 };
 
 struct StepOptions {

@@ -42,9 +42,9 @@ struct StepScalars {
 
 // Of what each rank has a part of.
 ValueId sum_over_ranks(OpBuilder& builder, ValueId squares, const RankOptions& ranks) {
-  const std::vector<RingSegment> one = {ring_segment(1, ranks.world_size)};
-  const NodeId node =
-      append_collective(builder, OpKind::kAllReduce, {{squares, one}}, 1, ranks, false, "sum_of_squares");
+  const std::vector<RingSegment> one = {ring_segment(1, ranks.group_size())};
+  const NodeId node = append_collective(builder, OpKind::kAllReduce, {{squares, one}}, 1, ranks,
+                                        RingOf::kGroup, false, "sum_of_squares");
   return builder.program().node(node).outputs[0];
 }
 
@@ -88,12 +88,12 @@ void sum_over_ranks(OpBuilder& builder, std::vector<ValueId*> sums, const StepOp
   std::vector<RingValue> values;
   for (const ValueId* one : sums) {
     const int64_t elements = builder.program().type(*one).shape.elements();
-    values.push_back({*one, {ring_segment(elements, ranks.world_size)}});
+    values.push_back({*one, {ring_segment(elements, ranks.group_size())}});
   }
   // As the gradients' sums go: one lane alone sends at a time.
   const bool is_beside = options.update_in_backward && ranks.stage() != 2;
-  const NodeId node = append_collective(builder, OpKind::kAllReduce, values, chunk_elements, ranks, is_beside,
-                                        "update_sums_over_ranks");
+  const NodeId node = append_collective(builder, OpKind::kAllReduce, values, chunk_elements, ranks,
+                                        RingOf::kGroup, is_beside, "update_sums_over_ranks");
   for (size_t i = 0; i < sums.size(); ++i) *sums[i] = builder.program().node(node).outputs[i];
 }
 
@@ -111,12 +111,12 @@ std::vector<ValueId> append_sums(OpBuilder& builder, const ProgramFamily& family
                                  gradients[i].gradient);
     summed.push_back(&sums[i]);
     const int64_t elements = builder.program().type(sums[i]).shape.elements();
-    const int64_t piece = ceil_divide(elements, options.ranks.world_size);
+    const int64_t piece = ceil_divide(elements, options.ranks.group_size());
     stored += piece;
     most_stored = std::max(most_stored, piece);
   }
   if (summed.empty()) return sums;
-  const int64_t most = most_chunk_elements(options.ranks, DType::kF64);
+  const int64_t most = most_chunk_elements(options.ranks, RingOf::kGroup, DType::kF64);
   if (!options.update_in_backward) {
     sum_over_ranks(builder, summed, options, std::min(stored, most));
   } else {

@@ -65,13 +65,13 @@ void shard_storage(ProgramFamily& family, StorageId whole, bool is_trained, cons
     CHECK(parameter.offset_elements == elements && !parameter.is_sharded(),
           "{} does not follow the parameter before it", parameter.name);
     const RingSegment& cut = made.segments.at(segment++);
-    const ElementRange own = part_of(cut, options.ranks.rank);
+    const ElementRange own = part_of(cut, options.ranks.place_in_group());
     elements += cut.elements;
     parameter.storage = made.shard;
     parameter.offset_elements = offset;
     parameter.shard = Shard{.slice = Slice::range(own.begin, own.end),
                             .padding = cut.piece - own.size(),
-                            .owner = static_cast<int32_t>(options.ranks.rank)};
+                            .owner = static_cast<int32_t>(options.ranks.place_in_group())};
     if (parameter.rest.valid()) state.storage(parameter.rest).type.shape = stored;
     offset += cut.piece;
   }
@@ -91,7 +91,7 @@ int64_t chunk_elements_of(const std::vector<const ShardedStorage*>& shards, DTyp
                           const RankOptions& ranks) {
   int64_t stored = 0;
   for (const ShardedStorage* shard : shards) stored += stored_elements(shard->segments);
-  return std::min(stored, most_chunk_elements(ranks, dtype));
+  return std::min(stored, most_chunk_elements(ranks, RingOf::kGroup, dtype));
 }
 
 // The newest version of each storage that a program's nodes make.
@@ -121,8 +121,8 @@ void gather_kept(Program& program, const ProgramFamily& family, const RankOption
       values.push_back(gathered_value(value, *shard));
     }
     const int64_t chunk = chunk_elements_of(shards, dtype, ranks);
-    const NodeId node =
-        append_collective(builder, OpKind::kAllGather, values, chunk, ranks, false, "gather_updated");
+    const NodeId node = append_collective(builder, OpKind::kAllGather, values, chunk, ranks, RingOf::kGroup,
+                                          false, "gather_updated");
     for (size_t i = 0; i < shards.size(); ++i)
       builder.bind_output(program.node(node).outputs[i], shards[i]->whole);
   }
@@ -233,8 +233,9 @@ class WeightGatherer {
         const ValueId part = shard_as(builder, *shard, dtype, made);
         values.push_back({part, shard->segments, {dtype, shard->whole_type.shape}});
       }
-      const NodeId node = append_collective(builder, OpKind::kAllGather, values,
-                                            chunk_elements(gathered, dtype), ranks_, true, "gather_weights");
+      const NodeId node =
+          append_collective(builder, OpKind::kAllGather, values, chunk_elements(gathered, dtype), ranks_,
+                            RingOf::kGroup, true, "gather_weights");
       made.push_back(node);
       for (size_t i = 0; i < shards.size(); ++i) {
         const ValueId whole = program_.node(node).outputs[i];
@@ -307,7 +308,7 @@ void shard_weights(ProgramFamily& family, const StepOptions& options) {
       options.gradient_accumulation_steps > 1 && options.accumulation_order == AccumulationOrder::kMicroBatch;
   if (options.ranks.stage() == 1 || !is_split_by_micro_batch || !family.shards_what_is_trained()) return;
   for (const ProgramId step : family.all(ProgramKind::kTrainStep))
-    scatter_gradients(family, family.program(step), options);
+    scatter_gradients(family, family.program(step), options, false);
 }
 
 void gather_weights(ProgramFamily& family, const StepOptions& options) {
@@ -323,6 +324,17 @@ void gather_weights(ProgramFamily& family, const StepOptions& options) {
     if (!shard.is_kept) family.state->storage(shard.whole).type.shape = Shape({0});
   }
   for (const auto& [storage, weight] : kept_casts) family.state->storage(storage).type.shape = Shape({0});
+}
+
+void check_zero(const StepOptions& options) {
+  const RankOptions& ranks = options.ranks;
+  if (ranks.stage() == 0 || ranks.zero_group_size == 0) return;
+  if (ranks.zero_group_size < 1 || ranks.world_size % ranks.zero_group_size != 0) {
+    throw user_error(
+        "[--zero_group_size {}] expected a number that divides the {} ranks, so that all groups have as many; give one that "
+        "does, or none: then all ranks share",
+        ranks.zero_group_size, ranks.world_size);
+  }
 }
 
 void gather_updated(ProgramFamily& family, const StepOptions& options) {

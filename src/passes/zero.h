@@ -18,6 +18,10 @@
 // the gradients' bytes and, in stages 1 and 2, (N - 1) / N of the weights', together what data parallel sends in
 // fp32. Stage 3 sends the weights of a layer each time that it runs: at most twice, forward and backward.
 //
+// With zero_group_size only ranks in a row share, and each group has everything (PyTorch's HYBRID_SHARD): what goes between
+// shards and whole tensors stays within a group, and the parts of gradients are then added up over the groups, between the
+// ranks that have the same parts, once a step.
+//
 // Adafactor's updates also read sums over whole parameters (ops/adafactor_sums.h), which go around in double in front of
 // them: of a matrix of C columns 2C + 2 numbers at most. Its moments of columns are whole on each rank.
 //
@@ -38,6 +42,9 @@ void gather_updated(ProgramFamily& family, const StepOptions& options);
 
 // Of the storage that the model reads; null where it is not sharded.
 const ShardedStorage* find_shard(const ProgramFamily& family, StorageId whole);
+
+// UserError for groups that the ranks cannot be split into.
+void check_zero(const StepOptions& options);
 
 // Whether the gradients are this rank's parts already.
 bool has_scattered_gradients(const ProgramFamily& family);

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "base/error.h"
 #include "base/rounding.h"
 #include "ops/op_info.h"
 #include "passes/passes_testing.h"
@@ -353,6 +354,90 @@ TEST(Zero, SendsNoSumsAtStage0) {
   const Program& step = program_of(family, ProgramKind::kTrainStep);
   EXPECT_EQ(count(step, OpKind::kAdafactorSums), 0);
   EXPECT_EQ(count(step, OpKind::kAllReduce), 1);
+}
+
+StepOptions in_groups(int64_t stage, int64_t world_size, int64_t group_size) {
+  StepOptions options = at_stage(stage, world_size);
+  options.ranks.zero_group_size = group_size;
+  return options;
+}
+
+// A rank has what one of so many ranks has as its group has, and the first group's writes it.
+TEST(ZeroInGroups, CutsAsForOneGroup) {
+  for (const int64_t stage : {1, 2, 3}) {
+    for (int64_t rank = 0; rank < 6; ++rank) {
+      StepOptions options = in_groups(stage, 6, 2);
+      options.ranks.rank = rank;
+      StepOptions of_two = at_stage(stage, 2);
+      of_two.ranks.rank = rank % 2;
+      const ProgramFamily family = build(options), alone = build(of_two);
+      for (size_t i = 0; i < family.state->parameters().size(); ++i) {
+        const Parameter& parameter = family.state->parameters()[i];
+        const Parameter& expected = alone.state->parameters()[i];
+        EXPECT_EQ(parameter.slice(), expected.slice()) << parameter.name;
+        EXPECT_EQ(parameter.stored_elements(), expected.stored_elements()) << parameter.name;
+        EXPECT_EQ(parameter.owner(), rank % 2) << parameter.name;
+      }
+      for (const Role role : {Role::kOptimizerState, Role::kWeight, Role::kMasterWeight})
+        EXPECT_EQ(bytes_of(family, role), bytes_of(alone, role)) << stage;
+    }
+  }
+}
+
+// Within groups what ZeRO sends on as many ranks; between groups the sums of parts, once a step however many micro-batches.
+TEST(ZeroInGroups, SendsPartsBetweenGroups) {
+  const int64_t groups = 3, group_size = 2, ranks = groups * group_size;
+  for (const int64_t stage : {1, 2, 3}) {
+    for (const int64_t micro_batches : {1, 2}) {
+      StepOptions options = in_groups(stage, ranks, group_size);
+      options.gradient_accumulation_steps = micro_batches;
+      StepOptions of_two = at_stage(stage, group_size);
+      of_two.gradient_accumulation_steps = micro_batches;
+      const ProgramFamily family = build(options), alone = build(of_two);
+      int64_t across = 0;
+      for (size_t i = 0; i < family.programs.size(); ++i) {
+        const Program& program = family.programs[i];
+        for (const OpKind kind : {OpKind::kReduceScatter, OpKind::kAllGather}) {
+          EXPECT_EQ(sent_by_all(program, kind, ranks),
+                    groups * sent_by_all(alone.programs[i], kind, group_size))
+              << program.name();
+        }
+        for (const Node& node : program.nodes()) {
+          const auto* attributes = std::get_if<CollectiveAttributes>(&node.attributes);
+          if (attributes == nullptr || attributes->stride == 1) continue;
+          EXPECT_TRUE(program.traits().updates) << "once a step, not in " << program.name();
+          EXPECT_EQ(attributes->ranks, groups);
+          EXPECT_EQ(attributes->stride, group_size);
+          for (int64_t rank = 0; rank < ranks; ++rank) across += sent_bytes({program, node}, rank);
+        }
+      }
+      EXPECT_EQ(across, group_size * 2 * (groups - 1) * 4 * pieces(family, group_size)) << stage;
+    }
+  }
+}
+
+// Of groups that are all ranks nothing is different.
+TEST(ZeroInGroups, OfAllRanksAreNone) {
+  const ProgramFamily family = build(in_groups(3, 4, 4)), plain = build(at_stage(3));
+  const Program& step = program_of(family, ProgramKind::kTrainStep);
+  EXPECT_EQ(std::ssize(step.nodes()), std::ssize(program_of(plain, ProgramKind::kTrainStep).nodes()));
+  EXPECT_EQ(bytes_of(family, Role::kCommunication), bytes_of(plain, Role::kCommunication));
+}
+
+TEST(ZeroInGroups, MustBeOfOneSize) {
+  for (const int64_t group_size : {3, 8, -1}) {
+    const StepOptions options = in_groups(2, 4, group_size);
+    try {
+      build(options);
+      ADD_FAILURE() << group_size;
+    } catch (const UserError& error) {
+      EXPECT_TRUE(std::string(error.what())
+                      .starts_with(fmt::format(
+                          "[--zero_group_size {}] expected a number that divides the 4 ranks", group_size)))
+          << error.what();
+    }
+  }
+  EXPECT_NO_THROW(build(in_groups(0, 4, 3))) << "nothing is shared";
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstring>
+#include <utility>
 
 #include "base/content_hash.h"
 #include "base/error.h"
@@ -31,6 +32,25 @@ std::vector<std::string> gather_texts(Communicator& ranks, const std::string& ow
     texts.emplace_back(text, strnlen(text, longest));
   }
   return texts;
+}
+
+int64_t ranks_of_each_host(Communicator& ranks, const std::string& host) {
+  const std::vector<std::string> hosts = gather_texts(ranks, host);
+  std::vector<std::pair<std::string, int64_t>> runs;
+  for (const std::string& one : hosts) {
+    if (runs.empty() || runs.back().first != one) runs.emplace_back(one, 0);
+    ++runs.back().second;
+  }
+  for (size_t i = 0; i < runs.size(); ++i) {
+    const bool is_new = std::none_of(runs.begin(), runs.begin() + static_cast<std::ptrdiff_t>(i),
+                                     [&](const auto& run) { return run.first == runs[i].first; });
+    if (is_new && runs[i].second == runs[0].second) continue;
+    throw user_error(
+        "[--zero_group_size 0] expected as many ranks in a row on each host, got {} on {}, then {} on {}; give the number of "
+        "ranks that share, or start as many on each host",
+        runs[0].second, runs[0].first, runs[i].second, runs[i].first);
+  }
+  return runs[0].second;
 }
 
 void wait_for_all(Communicator& ranks) {

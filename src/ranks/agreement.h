@@ -29,6 +29,10 @@ std::vector<T> gather_values(Communicator& ranks, const T& own) {
 // Each rank's text, by rank; of texts longer than `longest` bytes the beginning.
 std::vector<std::string> gather_texts(Communicator& ranks, const std::string& own, size_t longest = 256);
 
+// How many ranks each host has, by the name that each rank gives its own. UserError that names hosts which have others than
+// the first, or ranks that are not in a row.
+int64_t ranks_of_each_host(Communicator& ranks, const std::string& host);
+
 // Returns when every rank has called it.
 void wait_for_all(Communicator& ranks);
 

@@ -27,6 +27,32 @@ TEST(Agreement, GathersTheValuesOfAllRanksInTheirOrder) {
   }
 }
 
+// Ranks in a row on hosts that have as many each; else the error says which have not.
+TEST(Agreement, CountsTheRanksOfEachHost) {
+  const auto count = [](const std::vector<std::string>& hosts) {
+    std::vector<std::string> found(hosts.size());
+    run_ranks(thread_ranks(static_cast<int32_t>(hosts.size())), [&](Communicator& own) {
+      const auto rank = static_cast<size_t>(own.rank());
+      try {
+        found[rank] = std::to_string(ranks_of_each_host(own, hosts[rank]));
+      } catch (const UserError& error) {
+        found[rank] = error.what();
+      }
+    });
+    for (const std::string& one : found) EXPECT_EQ(one, found[0]) << "all ranks alike";
+    return found[0];
+  };
+  EXPECT_EQ(count({"a", "a", "b", "b"}), "2");
+  EXPECT_EQ(count({"a", "a", "a"}), "3");
+  EXPECT_EQ(count({"a", "b"}), "1");
+  const std::string uneven = count({"a", "a", "b"});
+  EXPECT_TRUE(
+      uneven.starts_with("[--zero_group_size 0] expected as many ranks in a row on each host, got 2 on a, "
+                         "then 1 on b"))
+      << uneven;
+  EXPECT_TRUE(count({"a", "b", "a", "b"}).starts_with("[--zero_group_size 0]"));
+}
+
 // One rank's signal stops all of them, in the same step.
 TEST(Agreement, AStopOfOneRankIsAStopOfAll) {
   const auto ranks = thread_ranks(3);

@@ -33,6 +33,7 @@ struct RankRun {
   std::vector<double> losses, norms;
   NamedWeights weights;              // whole, whoever has which part of them
   std::vector<std::string> sharded;  // the names of those of which the rank has a part
+  int64_t group_size = 1;            // of ranks that have all parts together
   int64_t planned_bytes = 0, measured_bytes = 0;
   int64_t sent_bytes = 0;          // in all
   int64_t planned_sent_bytes = 0;  // by the collectives of a step
@@ -53,6 +54,7 @@ inline std::string to_text(const RankRun& run) {
                                {"norms", run.norms},
                                {"weights", run.weights},
                                {"sharded", run.sharded},
+                               {"group_size", run.group_size},
                                {"planned_bytes", run.planned_bytes},
                                {"measured_bytes", run.measured_bytes},
                                {"sent_bytes", run.sent_bytes},
@@ -66,6 +68,7 @@ inline RankRun run_of(const std::string& text) {
           .norms = json["norms"].get<std::vector<double>>(),
           .weights = json["weights"].get<NamedWeights>(),
           .sharded = json["sharded"].get<std::vector<std::string>>(),
+          .group_size = json["group_size"].get<int64_t>(),
           .planned_bytes = json["planned_bytes"].get<int64_t>(),
           .measured_bytes = json["measured_bytes"].get<int64_t>(),
           .sent_bytes = json["sent_bytes"].get<int64_t>(),
@@ -80,13 +83,16 @@ inline std::vector<std::string> sharded_parameters(const Session& session) {
   return names;
 }
 
-// Parts of weights follow each other by rank.
+// Parts of weights follow each other by rank; each group has all of them.
 inline void join_weights(std::vector<RankRun>& runs) {
   for (const std::string& name : runs.at(0).sharded) {
-    std::vector<float> whole;
-    for (const RankRun& run : runs)
-      whole.insert(whole.end(), run.weights.at(name).begin(), run.weights.at(name).end());
-    for (RankRun& run : runs) run.weights[name] = whole;
+    const auto group_size = static_cast<size_t>(runs[0].group_size);
+    for (size_t group = 0; group < runs.size(); group += group_size) {
+      std::vector<float> whole;
+      for (size_t rank = group; rank < group + group_size; ++rank)
+        whole.insert(whole.end(), runs[rank].weights.at(name).begin(), runs[rank].weights.at(name).end());
+      for (size_t rank = group; rank < group + group_size; ++rank) runs[rank].weights[name] = whole;
+    }
   }
 }
 
@@ -104,6 +110,7 @@ inline std::vector<RankRun> train_on(int32_t size, const TrainingArguments& args
               .norms = logged(trainer.state(), "grad_norm"),
               .weights = weights_of(trainer.session()),
               .sharded = sharded_parameters(trainer.session()),
+              .group_size = trainer.session().options().step.ranks.group_size(),
               .planned_bytes = trainer.forecast().arena_bytes(),
               .measured_bytes = trainer.session().executor().resident_arena_bytes(),
               .sent_bytes = ranks ? ranks->sent_bytes() : 0,

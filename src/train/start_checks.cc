@@ -102,11 +102,13 @@ DiskNeed disk_need_of(const TrainingArguments& args, const Session& session, con
   if (!args.save_only_model) {
     // Of as many ranks as have a part of them, or each its own.
     const RankOptions& ranks = session.options().step.ranks;
-    const bool have_others = session.family().shards_what_is_trained() || ranks.local_steps() > 0;
+    int64_t parts = 1;
+    if (session.family().shards_what_is_trained()) parts = ranks.group_size();
+    if (ranks.local_steps() > 0) parts = ranks.world_size;
     for (const Storage& storage : session.state().storages()) {
       if (storage.role != Role::kOptimizerState) continue;
       const bool have_alike = storage.name.ends_with(kOuterMomentum);
-      need.checkpoint_bytes += (have_others && !have_alike ? ranks.world_size : 1) * storage.type.bytes();
+      need.checkpoint_bytes += (have_alike ? 1 : parts) * storage.type.bytes();
     }
   }
   need.checkpoints = checkpoints_to_come(args, state);

@@ -437,6 +437,103 @@ TEST_F(Zero, SavesAdaptersWhole) {
   }
 }
 
+TrainingArguments in_groups(TrainingArguments args, int64_t stage, int64_t group_size = 2) {
+  args = at_stage(std::move(args), stage);
+  args.zero_group_size = group_size;
+  return args;
+}
+
+// Two groups of two ranks: as one rank with all micro-batches but for the rounding of sums, and each stage with the bits of
+// the others; both groups have the same weights.
+TEST_F(Zero, SharesWithinGroups) {
+  const Dataset samples = tiny_samples(28, 5);
+  for (const std::string optim : {"sgd", "adafactor"}) {
+    TrainingArguments args = rank_arguments();
+    args.optim = optim;
+    if (optim == "adafactor") {
+      args.learning_rate = 1e-3;
+      args.max_steps = 6;
+    }
+    const RankRun one = train_on(1, on_one_rank(args, 4), samples)[0];
+    std::optional<RankRun> first;
+    for (const int64_t stage : {1, 2, 3}) {
+      const std::string what = fmt::format("{}, stage {}", optim, stage);
+      const std::vector<RankRun> runs = train_on(4, in_groups(args, stage), samples);
+      expect_alike_but_for_noise(one, runs[0], what, DType::kF32);
+      expect_as_planned(runs, what);
+      expect_same_weights(runs[0].weights, runs[2].weights, what);
+      if (first) expect_same_bits(*first, runs[0], what);
+      first = runs[0];
+      const RankRun of_all = train_on(4, at_stage(args, stage), samples)[0];
+      EXPECT_GT(runs[0].planned_bytes, of_all.planned_bytes) << "a half of all, not a quarter";
+    }
+  }
+}
+
+// Micro-batches are summed within groups, and over groups once behind the last.
+TEST_F(Zero, AccumulatesWithinGroups) {
+  const Dataset samples = tiny_samples(64, 5);
+  for (const std::string order : {"micro_batch", "layer_major"}) {
+    for (const int64_t stage : {1, 2, 3}) {
+      TrainingArguments args = rank_arguments();
+      args.gradient_accumulation_steps = 2;
+      args.accumulation_order = order;
+      const RankRun one = train_on(1, on_one_rank(args, 4), samples)[0];
+      const std::string what = fmt::format("{}, stage {}", order, stage);
+      const std::vector<RankRun> runs = train_on(4, in_groups(args, stage), samples);
+      expect_alike(one, runs[0], what, DType::kF32);
+      expect_as_planned(runs, what);
+      expect_same_weights(runs[0].weights, runs[2].weights, what);
+      args.max_steps = 2;
+      const std::vector<RankRun> two = train_on(4, in_groups(args, stage), samples);
+      args.max_steps = 5;
+      const std::vector<RankRun> five = train_on(4, in_groups(args, stage), samples);
+      for (size_t rank = 0; rank < two.size(); ++rank) {
+        const int64_t of_stops = 3 * static_cast<int64_t>(sizeof(int));
+        EXPECT_EQ(five[rank].sent_bytes - two[rank].sent_bytes,
+                  3 * (five[rank].planned_sent_bytes + of_stops))
+            << "rank " << rank << ", " << what;
+      }
+    }
+  }
+}
+
+// The first group writes, and every part once; another number of ranks, of groups and another stage go on from it.
+TEST_F(Zero, ResumesFromGroups) {
+  const TestDirectory directory;
+  const Dataset samples = tiny_samples(32, 5);
+  const auto saving = [&](const std::string& name, int32_t size) {
+    TrainingArguments args = adamw_arguments();
+    args.accumulation_order = "layer_major";
+    args.gradient_accumulation_steps = 4 / size;
+    args.output_dir = (directory.path() / name).string();
+    args.save_strategy = "steps";
+    args.save_steps = 3;
+    args.max_steps = 6;
+    return args;
+  };
+  const fs::path half = directory.path() / "groups" / "checkpoint-3";
+  const RankRun whole = train_on(4, in_groups(saving("groups", 4), 3), samples, [&](Trainer& trainer) {
+    trainer.save_model(directory.path() / "model");
+  })[0];
+  const auto resumed = [&](TrainingArguments args) {
+    args.resume_from_checkpoint = half.string();
+    return args;
+  };
+  expect_same_weights(
+      whole.weights, train_on(4, resumed(in_groups(saving("again", 4), 2)), samples)[0].weights, "in groups");
+  EXPECT_TRUE(read_text_file(directory.path() / "again" / "checkpoint-6" / "trainer_state.json").size() > 0);
+  const RankRun of_four = train_on(4, resumed(at_stage(saving("four", 4), 3)), samples)[0];
+  const RankRun one = train_on(1, resumed(saving("one", 1)), samples)[0];
+  EXPECT_EQ(of_four.losses.size(), one.losses.size());
+  expect_alike_but_for_noise(one, of_four, "four that share", DType::kF32);
+  // Every element has one writer, or the files would not be read.
+  const TensorFiles states = TensorFiles::open(half / "optimizer.safetensors");
+  EXPECT_FALSE(states.names().empty());
+  for (const std::string& name : states.names()) EXPECT_LE(states.parts(name).size(), 2U) << name;
+  EXPECT_TRUE(fs::exists(directory.path() / "model" / "model.safetensors"));
+}
+
 // Each batch is one rank's; the last round has fewer batches than there are ranks, and all gather weights all the same.
 TEST_F(Zero, EvaluatesAsOneRankDoes) {
   const auto evaluate = [&](int32_t size, int64_t stage) {

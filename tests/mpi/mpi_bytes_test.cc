@@ -35,20 +35,23 @@ class MpiBytes : public CliTest {
     return bytes;
   }
 
-  static std::vector<std::string> method(int64_t stage, const std::string& optim) {
-    return {"--zero_stage", std::to_string(stage),    "--zero_persistence_threshold",  "0", "--save_strategy",
-            "no",           "--overwrite_output_dir", "--per_device_train_batch_size", "2", "--optim",
-            optim};
+  // `more`: "--optim adafactor", and the like.
+  static std::vector<std::string> method(int64_t stage, const std::vector<std::string>& more) {
+    std::vector<std::string> words = {
+        "--zero_stage", std::to_string(stage),    "--zero_persistence_threshold",  "0", "--save_strategy",
+        "no",           "--overwrite_output_dir", "--per_device_train_batch_size", "2"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
   }
 
   // What each rank has sent in a run of so many steps, from its start to its end.
   std::vector<int64_t> sent_in(int64_t steps, int64_t ranks, int64_t stage,
-                               const std::string& optim = "adamw_torch") const {
+                               const std::vector<std::string>& more = {}) const {
     const fs::path counts = path("counts");
     setenv("SHOEHORN_MPI_COUNTS", counts.c_str(), 1);
     setenv("LD_PRELOAD", counter().c_str(), 1);
     std::vector<std::string> words = {"launch", "--nproc_per_node", std::to_string(ranks)};
-    for (const std::string& word : train_words(method(stage, optim))) words.push_back(word);
+    for (const std::string& word : train_words(method(stage, more))) words.push_back(word);
     words.insert(words.end(), {"--max_steps", std::to_string(steps), "--logging_steps", "100"});
     const ProgramRun run = this->run(words);
     unsetenv("LD_PRELOAD");
@@ -69,8 +72,8 @@ class MpiBytes : public CliTest {
   }
 
   // By a rank in a step.
-  int64_t planned(int64_t ranks, int64_t stage, const std::string& optim = "adamw_torch") const {
-    std::vector<std::string> words = train_words(method(stage, optim));
+  int64_t planned(int64_t ranks, int64_t stage, const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> words = train_words(method(stage, more));
     words[0] = "plan";
     words.insert(words.end(), {"--world_size", std::to_string(ranks), "--json"});
     const ProgramRun run = this->run(words);
@@ -112,11 +115,37 @@ TEST_F(MpiBytes, AreWhatThePlanAndTheLiteratureSay) {
 TEST_F(MpiBytes, CountAdafactorsSums) {
   constexpr int64_t kRanks = 3;
   const int64_t stops = (kRanks - 1) * static_cast<int64_t>(sizeof(int));
+  const std::vector<std::string> adafactor = {"--optim", "adafactor"};
   for (const int64_t stage : {1, 2, 3}) {
-    const std::vector<int64_t> few = sent_in(2, kRanks, stage, "adafactor");
-    const std::vector<int64_t> more = sent_in(2 + kSteps, kRanks, stage, "adafactor");
-    EXPECT_EQ(more.at(0) - few.at(0), kSteps * (planned(kRanks, stage, "adafactor") + stops)) << stage;
-    EXPECT_GT(planned(kRanks, stage, "adafactor"), planned(kRanks, stage)) << stage;
+    const std::vector<int64_t> few = sent_in(2, kRanks, stage, adafactor);
+    const std::vector<int64_t> more = sent_in(2 + kSteps, kRanks, stage, adafactor);
+    const int64_t in_plan = planned(kRanks, stage, adafactor);
+    EXPECT_EQ(more.at(0) - few.at(0), kSteps * (in_plan + stops)) << stage;
+    EXPECT_GT(in_plan, planned(kRanks, stage)) << stage;
+  }
+}
+
+// Of 2 groups of 2: within a group as ZeRO of 2 ranks, and between groups a half of the gradients, there and back.
+TEST_F(MpiBytes, CountWhatGroupsSend) {
+  constexpr int64_t kRanks = 4;
+  const int64_t stops = (kRanks - 1) * static_cast<int64_t>(sizeof(int));
+  const std::vector<std::string> in_groups = {"--zero_group_size", "2"};
+  for (const int64_t stage : {2, 3}) {
+    const std::vector<int64_t> few = sent_in(2, kRanks, stage, in_groups);
+    const std::vector<int64_t> more = sent_in(2 + kSteps, kRanks, stage, in_groups);
+    EXPECT_EQ(more.at(0) - few.at(0), kSteps * (planned(kRanks, stage, in_groups) + stops)) << stage;
+    int64_t in_a_step = -kRanks * stops;
+    for (size_t rank = 0; rank < few.size(); ++rank) in_a_step += (more[rank] - few[rank]) / kSteps;
+    const int64_t loss = 2 * (kRanks - 1) * static_cast<int64_t>(sizeof(float));
+    const int64_t norm = kRanks * static_cast<int64_t>(sizeof(double));
+    const int64_t least =
+        2 * 2 * weights_bytes() + 2 * weights_bytes();  // within two groups, and between them
+    if (stage == 2) {
+      EXPECT_GE(in_a_step, least + loss + norm);
+      EXPECT_LT(in_a_step, least + least / 50 + loss + norm) << "padding of parts goes around between groups";
+    } else {
+      EXPECT_GT(in_a_step, least + loss + norm);
+    }
   }
 }
 

@@ -43,6 +43,14 @@ std::vector<SegmentBytes> bytes_of_segments(const OpContext& node, const NodeBuf
   return bytes;
 }
 
+RingPlace place_of(const CollectiveAttributes& attributes, const Communicator& ranks) {
+  const int64_t place = place_in_group(attributes, ranks.rank());
+  const auto rank_at = [&](int64_t other) {
+    return static_cast<int32_t>(rank_at_place(attributes, ranks.rank(), other % attributes.ranks));
+  };
+  return {place, rank_at(place + 1), rank_at(place + attributes.ranks - 1)};
+}
+
 }  // namespace
 
 bool is_collective(OpKind kind) {
@@ -52,11 +60,13 @@ bool is_collective(OpKind kind) {
 PreparedNode bind_collective(const OpContext& node, const NodeBuffers& buffers,
                              std::shared_ptr<Communicator> ranks, HostStream& stream) {
   const auto& attributes = node.attributes<CollectiveAttributes>();
-  CHECK(ranks != nullptr && ranks->size() == attributes.ranks, "{} for {} ranks, the backend has {}",
-        op_info(node.node.kind).name, attributes.ranks, ranks == nullptr ? 1 : ranks->size());
+  CHECK(ranks != nullptr && ranks->size() == attributes.ranks * attributes.groups,
+        "{} for {} ranks, the backend has {}", op_info(node.node.kind).name,
+        attributes.ranks * attributes.groups, ranks == nullptr ? 1 : ranks->size());
   const DType dtype = node.type(0).dtype;
   std::byte* messages = buffers.outputs[attributes.segments.size()];
   RingCall call{.ranks = ranks.get(),
+                .at = place_of(attributes, *ranks),
                 .ring = ring_of(attributes),
                 .dtype = dtype,
                 .segments = bytes_of_segments(node, buffers),

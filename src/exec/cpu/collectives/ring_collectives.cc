@@ -44,13 +44,13 @@ class RingBlock {
     const auto bytes_of = [&](std::byte* message, int64_t part) {
       return std::span(message, static_cast<size_t>(call_.ring.chunk_elements(block_, part)) * width_);
     };
-    call_.ranks->exchange(call_.ranks->next(), bytes_of(sent, sent_part), call_.ranks->before(),
+    call_.ranks->exchange(call_.at.next, bytes_of(sent, sent_part), call_.at.before,
                           bytes_of(received, received_part));
   }
 
   // The second half: finished parts go around.
   void tell() const {
-    const int64_t rank = call_.ranks->rank();
+    const int64_t rank = call_.at.place;
     for (int64_t round = 0; round < call_.ring.ranks() - 1; ++round) {
       pack(rank - round, call_.sent);
       exchange(call_.sent, rank - round, call_.received, rank - round - 1);
@@ -73,7 +73,7 @@ void add_bytes(const std::byte* from, std::byte* to, size_t bytes) {
 
 template <typename T>
 void all_reduce_of(const RingCall& call) {
-  const int64_t rank = call.ranks->rank();
+  const int64_t rank = call.at.place;
   for (int64_t block = 0; block < call.ring.blocks(); ++block) {
     const RingBlock moved(call, block);
     for (int64_t round = 0; round < call.ring.ranks() - 1; ++round) {
@@ -96,7 +96,7 @@ void all_reduce(const RingCall& call) {
 
 void reduce_scatter(const RingCall& call) {
   CHECK(call.dtype == DType::kF32, "sums of {}", dtype_name(call.dtype));
-  const int64_t rank = call.ranks->rank();
+  const int64_t rank = call.at.place;
   const std::vector<SegmentBytes>& segments = call.segments;
   for (size_t i = 0; i < segments.size(); ++i) {
     const RingSegment& segment = call.ring.segments()[i];
@@ -129,7 +129,7 @@ void reduce_scatter(const RingCall& call) {
 void all_gather(const RingCall& call) {
   const auto width = static_cast<size_t>(dtype_bytes(call.dtype));
   for (size_t i = 0; i < call.segments.size(); ++i) {
-    const ElementRange own = part_of(call.ring.segments()[i], call.ranks->rank());
+    const ElementRange own = part_of(call.ring.segments()[i], call.at.place);
     std::memcpy(call.segments[i].whole + static_cast<size_t>(own.begin) * width, call.segments[i].part,
                 static_cast<size_t>(own.size()) * width);
   }

@@ -17,8 +17,20 @@ struct SegmentBytes {
   std::byte* part = nullptr;   // [piece]; all_reduce has none
 };
 
+// A rank's place in a ring of some of the run's ranks, and who stands beside it.
+struct RingPlace {
+  int64_t place = 0;
+  int32_t next = 0;  // ranks of the run
+  int32_t before = 0;
+};
+// In a ring of all ranks.
+inline RingPlace place_of(const Communicator& ranks) {
+  return {ranks.rank(), ranks.next(), ranks.before()};
+}
+
 struct RingCall {
   Communicator* ranks = nullptr;
+  RingPlace at;
   Ring ring;
   DType dtype = DType::kF32;
   std::vector<SegmentBytes> segments;  // those of the ring
@@ -26,7 +38,7 @@ struct RingCall {
   std::byte* received = nullptr;       // as large
 };
 
-// Called by all ranks, from any thread: they enter no OpenMP. With segments of the same sizes. SystemError of
+// Called by all ranks of the ring, from any thread: they enter no OpenMP. With segments of the same sizes. SystemError of
 // Communicator::exchange.
 
 // A rank's own terms in `whole` become the sums of all ranks. float32 or float64.

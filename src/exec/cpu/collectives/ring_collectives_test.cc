@@ -64,6 +64,7 @@ Outcome run(void (*collective)(const RingCall&), const std::vector<RingSegment>&
     const Ring ring(segments, chunk, size);
     std::vector<float> sent(static_cast<size_t>(ring.chunk_elements()), NAN), received = sent;
     RingCall call{.ranks = &own,
+                  .at = place_of(own),
                   .ring = ring,
                   .segments = {},
                   .sent = std::as_writable_bytes(std::span(sent)).data(),
