@@ -39,6 +39,10 @@ inline const std::pair<const std::string, std::string> kNothingToPrefetch = {
     "zero_prefetch_layers", "there is one rank; Zero has its tests"};
 inline const std::pair<const std::string, std::string> kNothingToKeepWhole = {
     "zero_persistence_threshold", "there is one rank; Zero has its tests"};
+inline const std::pair<const std::string, std::string> kNoGroups = {
+    "zero_group_size", "there is one rank; ZeroInGroups has its tests"};
+inline const std::pair<const std::string, std::string> kNoReplicas = {
+    "parallel_mode", "there is one rank; Replicas has its tests"};
 inline const std::pair<const std::string, std::string> kNobodyToAverageWith = {
     "local_sgd_steps", "there is one rank; LocalSgd has its tests"};
 inline const std::pair<const std::string, std::string> kNoAverageToReach = {

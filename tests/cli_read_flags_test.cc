@@ -43,6 +43,8 @@ TEST_F(CliReadFlags, Plan) {
        kNothingToShard,
        kNothingToPrefetch,
        kNothingToKeepWhole,
+       kNoGroups,
+       kNoReplicas,
        kNobodyToAverageWith,
        kNoAverageToReach,
        kNoMomentumOfAverages,

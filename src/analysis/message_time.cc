@@ -8,23 +8,39 @@
 #include <utility>
 
 #include "base/format.h"
+#include "base/rounding.h"
 #include "ops/ring.h"
 
 namespace shoehorn {
 
 namespace {
 
-// As many as a rank waits for, one after the other; those without a byte in a short tensor's ring are counted, too.
+bool is_chain(OpKind kind) {
+  return kind == OpKind::kBroadcast || kind == OpKind::kReduce;
+}
+
+// As many as a rank waits for, one after the other; those without a byte in a short tensor's ring are counted, too. In a chain
+// pieces follow each other: those of one tensor, and the ranks that the last of them has still to pass.
 double messages_of(const Node& node) {
   const auto& attributes = std::get<CollectiveAttributes>(node.attributes);
+  if (is_chain(node.kind)) {
+    int64_t pieces = 0;
+    for (const std::vector<RingSegment>& segments : attributes.segments)
+      pieces += ceil_divide(stored_elements(segments), attributes.chunk_elements);
+    return static_cast<double>(pieces + attributes.ranks - 2);
+  }
   const double halves = node.kind == OpKind::kAllReduce ? 2 : 1;
   return halves * static_cast<double>(attributes.ranks - 1) *
          static_cast<double>(ring_of(attributes).blocks());
 }
 
+// By a rank that sends as much as any: the first, but for what ends there.
+double most_sent_bytes(const OpContext& context) {
+  return static_cast<double>(sent_bytes(context, context.node.kind == OpKind::kReduce ? 1 : 0));
+}
+
 double message_seconds(const OpContext& context, const RankLink& link) {
-  return messages_of(context.node) * link.latency_seconds +
-         static_cast<double>(sent_bytes(context, 0)) / link.bytes_per_second;
+  return messages_of(context.node) * link.latency_seconds + most_sent_bytes(context) / link.bytes_per_second;
 }
 
 // The node that makes what an input lies in; an invalid id for state.
@@ -58,7 +74,7 @@ std::vector<CollectiveTraffic> step_traffic(const Session& session) {
       traffic.goes_across_groups = goes_across;
       traffic.runs += runs;
       traffic.messages += runs * messages_of(node);
-      traffic.bytes += runs * static_cast<double>(sent_bytes({program, node}, 0));
+      traffic.bytes += runs * most_sent_bytes({program, node});
     }
   }
   std::vector<CollectiveTraffic> all;

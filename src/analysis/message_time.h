@@ -24,7 +24,8 @@ struct RankLink {
   std::string source = {};  // "measured between 2 ranks on host-a", "--link_bandwidth"
 };
 
-// The collectives of one kind in a step: what the first rank sends. Another's bytes differ by a rounding.
+// The collectives of one kind in a step: what the first rank sends, or of sums that end there the second. Of rings another's
+// bytes differ by a rounding.
 struct CollectiveTraffic {
   OpKind kind = OpKind::kAllReduce;
   bool goes_across_groups = false;  // between ranks of several groups that share (--zero_group_size)

@@ -17,23 +17,25 @@ constexpr int64_t kStages = 4;  // 0 to 3
 
 std::string name_of(const RankOptions& ranks) {
   if (ranks.local_steps() > 0) return fmt::format("local SGD, {}", ranks.local_steps());
+  if (ranks.are_replicas()) return "dp";
   if (ranks.zero_stage == 0) return "ddp";
   const std::string name = fmt::format("zero_stage {}", ranks.zero_stage);
   return ranks.zero_group_size == 0 ? name : fmt::format("{}, groups of {}", name, ranks.zero_group_size);
 }
 
-// Every stage over all ranks, those that groups share by where there are some, and local SGD where the run has it.
+// Every stage over all ranks, those that groups share by where there are some, and local SGD or DataParallel where the run has it.
 std::vector<RankOptions> options_to_compare(const RankOptions& given) {
   RankOptions ranks = given;
   const int64_t group_size = std::exchange(ranks.zero_group_size, 0);
   ranks.local_sgd_steps = 0;
+  ranks.mode = ParallelMode::kDistributed;
   std::vector<RankOptions> all;
   for (ranks.zero_stage = 0; ranks.zero_stage < kStages; ++ranks.zero_stage) all.push_back(ranks);
   if (group_size > 0) {
     ranks.zero_group_size = group_size;
     for (ranks.zero_stage = 1; ranks.zero_stage < kStages; ++ranks.zero_stage) all.push_back(ranks);
   }
-  if (given.local_steps() > 0) all.push_back(given);
+  if (given.local_steps() > 0 || given.are_replicas()) all.push_back(given);
   return all;
 }
 

@@ -14,15 +14,15 @@
 namespace shoehorn {
 
 struct RankMethod {
-  std::string name;          // "ddp", "zero_stage 1", "zero_stage 3, groups of 8"
+  std::string name;          // "ddp", "zero_stage 1", "zero_stage 3, groups of 8", "dp"
   std::string refusal = {};  // why the run cannot have it; the rest is then 0
   int64_t arena_bytes = 0;
   int64_t sent_bytes = 0;  // in a step, by the first rank; of local SGD on average
   StepTime time = {};
 };
 
-// Data parallel and the three stages of ZeRO, with a zero_group_size each stage within such groups too, and local SGD where the
-// run has it, of the run that `options` describe, which has several ranks.
+// Data parallel and the three stages of ZeRO, with a zero_group_size each stage within such groups too, and local SGD or
+// DataParallel where the run has it, of the run that `options` describe, which has several ranks.
 std::vector<RankMethod> compare_rank_methods(const Model& model, const SessionOptions& options,
                                              const std::function<StepTime(const Session&)>& time_of);
 

@@ -35,6 +35,15 @@ std::vector<ArgumentSpec> ranks() {
        .help =
            "each rank is bound to processors of its own that are near each other (by hwloc), where there are enough and "
            "no launcher has bound it"},
+      {.name = "parallel_mode",
+       .group = kDistributed,
+       .read_by = kReadByTrain | kReadByPlan | kReadByAnatomy,
+       .field = &Args::parallel_mode,
+       .resume = kFree,
+       .help =
+           "ddp: each rank updates its own weights; dp: DataParallel, in which the first rank updates and sends weights and "
+           "samples to the others in each step, to compare them",
+       .choices = {{"ddp"}, {"dp"}}},
       {.name = "zero_stage",
        .group = kDistributed,
        .read_by = kReadByTrain | kReadByPlan | kReadByAnatomy,

@@ -42,6 +42,7 @@ StepOptions step_options_of(const TrainingArguments& args) {
   step.accumulation_order =
       args.accumulation_order == "layer_major" ? AccumulationOrder::kLayer : AccumulationOrder::kMicroBatch;
   step.ranks.world_size = args.world_size;
+  if (are_replicas(args)) step.ranks.mode = ParallelMode::kReplicas;
   step.ranks.zero_stage = args.zero_stage;
   step.ranks.zero_prefetch_layers = args.zero_prefetch_layers;
   step.ranks.zero_persistence_threshold = args.zero_persistence_threshold;

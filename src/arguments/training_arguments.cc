@@ -367,6 +367,10 @@ int64_t micro_batches_of_step(const TrainingArguments& args) {
   return effective_batch_size(args) / args.per_device_train_batch_size;
 }
 
+bool are_replicas(const TrainingArguments& args) {
+  return args.world_size > 1 && args.parallel_mode == "dp";
+}
+
 int64_t micro_batches_of_rank(const TrainingArguments& args) {
   return ceil_divide(micro_batches_of_step(args), args.world_size);
 }

@@ -172,6 +172,7 @@ struct TrainingArguments {
   std::optional<int64_t> ddp_bucket_cap_mb = {};
   int64_t ddp_timeout = 1800;
   bool enable_cpu_affinity = true;
+  std::string parallel_mode = "ddp";
   int64_t zero_stage = 0;
   int64_t zero_prefetch_layers = 1;
   int64_t zero_persistence_threshold = 100000;
@@ -272,6 +273,9 @@ int64_t effective_batch_size(const TrainingArguments& args);
 
 // The same in micro-batches, and as many of them as a rank runs at most: gradient_accumulation_steps of valid arguments.
 int64_t micro_batches_of_step(const TrainingArguments& args);
+
+// Whether there are ranks that compute for the first one (--parallel_mode dp).
+bool are_replicas(const TrainingArguments& args);
 int64_t micro_batches_of_rank(const TrainingArguments& args);
 
 // Cuts a step into micro-batches of `size`, or where an effective batch is given, into the largest ones below that divide

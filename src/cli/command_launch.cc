@@ -20,7 +20,9 @@
 #include "base/processors.h"
 #include "cli/command_list.h"
 #include "cli/commands.h"
+#include "cli/link_option.h"
 #include "io/checkpoint_directory.h"
+#include "ranks/launched_rank.h"
 #include "ranks/rank_launcher.h"
 
 namespace shoehorn {
@@ -32,27 +34,44 @@ namespace fs = std::filesystem;
 constexpr std::array<std::string_view, 2> kLaunched = {"train", "topo"};
 constexpr int64_t kMaxRanks = 4096;  // more processes than that stop a host
 
-const std::vector<ArgumentSpec>& launch_option_rows() {
-  static const std::vector<ArgumentSpec> rows = {
-      {.name = "nproc_per_node",
-       .kind = ArgumentKind::kInteger,
-       .help =
-           "ranks on this host, or with a hostfile in all; unless given Slurm's number of tasks, else one a processor",
-       .aliases = {"num_processes"}},
-      {.name = "hostfile",
-       .kind = ArgumentKind::kText,
-       .standard = std::string(),
-       .value = "FILE",
-       .help = "the hosts, a line each, as mpirun takes them: NAME slots=N"},
-      {.name = "max_restarts",
-       .kind = ArgumentKind::kInteger,
-       .standard = int64_t{0},
-       .help = "times that ranks are started again behind a failure, from the last checkpoint"},
-      {.name = "keep_ranks",
-       .kind = ArgumentKind::kFlag,
-       .standard = false,
-       .help = "a restart starts as many ranks, instead of one less for the one that was lost"}};
+std::vector<ArgumentSpec> with_launched_link(std::vector<ArgumentSpec> rows) {
+  for (ArgumentSpec& row : launched_link_rows()) rows.push_back(std::move(row));
   return rows;
+}
+
+const std::vector<ArgumentSpec>& launch_option_rows() {
+  static const std::vector<ArgumentSpec> rows = with_launched_link(
+      {{.name = "nproc_per_node",
+        .kind = ArgumentKind::kInteger,
+        .help =
+            "ranks on this host, or with a hostfile in all; unless given Slurm's number of tasks, else one a processor",
+        .aliases = {"num_processes"}},
+       {.name = "hostfile",
+        .kind = ArgumentKind::kText,
+        .standard = std::string(),
+        .value = "FILE",
+        .help = "the hosts, a line each, as mpirun takes them: NAME slots=N"},
+       {.name = "max_restarts",
+        .kind = ArgumentKind::kInteger,
+        .standard = int64_t{0},
+        .help = "times that ranks are started again behind a failure, from the last checkpoint"},
+       {.name = "keep_ranks",
+        .kind = ArgumentKind::kFlag,
+        .standard = false,
+        .help = "a restart starts as many ranks, instead of one less for the one that was lost"}});
+  return rows;
+}
+
+// Ranks of this host that take a slower link's time find it in their environment.
+void set_link(const CommandOptions& options) {
+  const std::optional<RankLink> link = given_link(options);
+  if (!link) return;
+  if (options.is_given("hostfile")) {
+    throw user_error(
+        "[--link_bandwidth] expected ranks of this host, which try a slower link, got --hostfile; messages between hosts take the "
+        "time of their own link");
+  }
+  setenv(kLinkVariable, to_text({link->latency_seconds, link->bytes_per_second}).c_str(), 1);
 }
 
 // What mpirun needs to start ranks as root, more of them than processors, and unbound: Open MPI 4 reads OMPI_MCA_…, Open
@@ -60,14 +79,17 @@ const std::vector<ArgumentSpec>& launch_option_rows() {
 // short enough for a run whose rank was killed to be over within ten seconds, and long enough to save a checkpoint of a
 // small model. A variable that is set already stays.
 void set_environment() {
-  for (const auto& [name, value] : {std::pair{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
-                                    {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
-                                    {"OMPI_MCA_rmaps_base_oversubscribe", "1"},
-                                    {"PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"},
-                                    {"OMPI_MCA_hwloc_base_binding_policy", "none"},
-                                    {"PRTE_MCA_hwloc_default_binding_policy", "none"},
-                                    {"OMPI_MCA_odls_base_sigkill_timeout", "4"},
-                                    {"PRTE_MCA_odls_base_sigkill_timeout", "4"}})
+  for (const auto& [name, value] :
+       {std::pair{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
+        {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
+        {"OMPI_MCA_rmaps_base_oversubscribe", "1"},
+        {"PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"},
+        {"OMPI_MCA_hwloc_base_binding_policy", "none"},
+        {"PRTE_MCA_hwloc_default_binding_policy", "none"},
+        // Ranks on hosts that ssh reaches have no other variables of the launcher.
+        {"OMPI_MCA_mca_base_env_list", kLauncherVariable},
+        {"OMPI_MCA_odls_base_sigkill_timeout", "4"},
+        {"PRTE_MCA_odls_base_sigkill_timeout", "4"}})
     setenv(name, value, 0);
 }
 
@@ -232,6 +254,7 @@ int run_launch(const std::vector<std::string>& words) {
     throw user_error("[--nproc_per_node] expected at most {} ranks, got {}", kMaxRanks, ranks);
   if (command[0] == "topo" && options.is_given("max_restarts"))
     throw user_error("[--max_restarts] expected train, which goes on from a checkpoint, got topo");
+  set_link(options);
   check_flags_of_train(command, ranks);
   const std::string mpirun = find_mpirun();
   if (mpirun.empty()) {

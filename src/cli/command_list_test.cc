@@ -30,6 +30,9 @@ const std::map<std::string, std::string>& same_in_other_words() {
       {"top_k", "of tokens or of classes, as transformers' pipelines have it"},
       {"median_error", "of several settings, or of the step's one"},
       {"max_seconds", "of a process, or of the step's one"},
+      {"repeats", "of settings that go on until they are stable, or that end behind so many runs"},
+      {"link_bandwidth", "of a plan, or of ranks that take its time"},
+      {"link_latency", "of one link, or of several"},
       {"num_threads", "of a ladder, both sides"},
       {"nproc_per_node", "has num_processes among its names, which train refuses with a word on launch"},
       {"text_column_name", "one column, an alias of the table's text_column_names"},
@@ -87,7 +90,8 @@ TEST(CommandList, WordsNameCommands) {
   EXPECT_EQ(find_command({"tokenizer", "train"}).first->name, "tokenizer train");
   EXPECT_EQ(find_command({"tokenizer", "encode"}).first->name, "tokenizer");
   EXPECT_EQ(find_command({"bench"}).first, nullptr);
-  EXPECT_EQ(commands_in_group("bench"), (std::vector<std::string>{"batch", "ladder", "quality", "step"}));
+  EXPECT_EQ(commands_in_group("bench"),
+            (std::vector<std::string>{"batch", "ladder", "parallel", "quality", "step"}));
   EXPECT_TRUE(commands_in_group("train").empty());
   for (const CommandEntry& entry : command_list()) {
     EXPECT_EQ(entry.help().name, entry.name);

@@ -110,7 +110,7 @@ int run_topo(const std::vector<std::string>& words) {
   bind_to_share(*ranks);  // as training is
   const Topology topology = topology_of_ranks(ranks, options.flag("links"));
   if (ranks->is_main()) {
-    if (topology.links) save_links(*topology.links);
+    if (topology.links && !ranks->is_paced()) save_links(*topology.links);
     write_result(options, topology_json(topology), format_topology(topology));
   }
   ranks->finish();

@@ -63,7 +63,8 @@ class BashCompletion : public ::testing::Test {
 
 TEST_F(BashCompletion, Commands) {
   EXPECT_EQ(offered("shoehorn tr"), Words{"train"});
-  EXPECT_EQ(offered("shoehorn bench ''"), (Words{"batch", "ladder", "quality", "step", "--help"}));
+  EXPECT_EQ(offered("shoehorn bench ''"),
+            (Words{"batch", "ladder", "parallel", "quality", "step", "--help"}));
   EXPECT_EQ(offered("shoehorn tokenizer e"), Words{"encode"});
   EXPECT_EQ(offered("shoehorn completion f"), Words{"fish"});
   EXPECT_TRUE(offered("shoehorn ''").contains("bench"));

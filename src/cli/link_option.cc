@@ -29,7 +29,14 @@ std::vector<ArgumentSpec> link_rows() {
        .help = "with --link_bandwidth: what each message takes besides"}};
 }
 
-PlannedLink planned_link(const CommandOptions& options, int64_t ranks, bool is_here) {
+std::vector<ArgumentSpec> launched_link_rows() {
+  std::vector<ArgumentSpec> rows = link_rows();
+  rows[0].help =
+      "Gbit/s: messages between ranks of this host take as long as over such a link, to see what a slower one would do";
+  return rows;
+}
+
+std::optional<RankLink> given_link(const CommandOptions& options) {
   const bool is_given = options.is_given("link_bandwidth");
   const double bandwidth = is_given ? options.number("link_bandwidth") : 0;
   const double latency = options.number("link_latency");
@@ -39,17 +46,21 @@ PlannedLink planned_link(const CommandOptions& options, int64_t ranks, bool is_h
     throw user_error("[--link_latency] expected 0 µs or more beside --link_bandwidth, got {:g}{}", latency,
                      is_given ? "" : " alone");
   }
+  if (!is_given) return std::nullopt;
+  return RankLink{.latency_seconds = latency / 1e6,
+                  .bytes_per_second = bandwidth * kBytesOfGigabit,
+                  .source = "--link_bandwidth"};
+}
+
+PlannedLink planned_link(const CommandOptions& options, int64_t ranks, bool is_here) {
+  PlannedLink planned{.link = given_link(options)};
   if (ranks == 1) return {};
-  PlannedLink planned;
-  if (is_given) {
-    planned.link = RankLink{.latency_seconds = latency / 1e6,
-                            .bytes_per_second = bandwidth * kBytesOfGigabit,
-                            .source = "--link_bandwidth"};
-  } else if (is_here) {
+  const bool is_given = planned.link.has_value();
+  if (!is_given && is_here) {
     LoadedLink loaded = load_link();
     planned.link = std::move(loaded.link);
     planned.text = std::move(loaded.notice);
-  } else {
+  } else if (!is_given) {
     planned.text = "The link between ranks of another machine is not known: --link_bandwidth says it\n";
   }
   if (planned.link) {

@@ -11,6 +11,11 @@
 namespace shoehorn {
 
 std::vector<ArgumentSpec> link_rows();
+// The same flags of a launch, whose messages take as long as over that link.
+std::vector<ArgumentSpec> launched_link_rows();
+
+// The link that the flags give; none where they give none. UserError for a link that is none.
+std::optional<RankLink> given_link(const CommandOptions& options);
 
 struct PlannedLink {
   std::optional<RankLink> link = {};

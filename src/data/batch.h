@@ -58,8 +58,17 @@ struct BatchOptions {
 // for each sample of a micro-batch.
 BatchCapacity micro_batch_capacity(const Dataset& dataset, const BatchOptions& options);
 
+// How much of a micro-batch's columns is in use.
+struct BatchCounts {
+  int64_t tokens = 0;         // real tokens
+  int64_t tokens_padded = 0;  // slots in use
+  int64_t sequences = 0;
+  int64_t decoder_tokens = 0;
+  int64_t decoder_tokens_padded = 0;
+};
+
 // One micro-batch in the caller's memory. A column without memory is not filled.
-class MicroBatch {
+class MicroBatch : public BatchCounts {
  public:
   bool has(BatchColumn column) const { return !bytes(column).empty(); }
   std::span<std::byte> bytes(BatchColumn column) const { return columns_[static_cast<size_t>(column)]; }
@@ -74,17 +83,13 @@ class MicroBatch {
     widths_[static_cast<size_t>(column)] = width;
   }
 
+  const BatchCounts& counts() const { return *this; }
+  void set_counts(const BatchCounts& counts) { static_cast<BatchCounts&>(*this) = counts; }
   // The run-time count of an axis.
   int64_t count(BatchAxis axis) const {
     if (axis == BatchAxis::kSequences) return sequences;
     return axis == BatchAxis::kTokens ? tokens_padded : decoder_tokens_padded;
   }
-
-  int64_t tokens = 0;         // real tokens
-  int64_t tokens_padded = 0;  // slots in use
-  int64_t sequences = 0;
-  int64_t decoder_tokens = 0;
-  int64_t decoder_tokens_padded = 0;
 
  private:
   template <typename Element>

@@ -205,7 +205,7 @@ std::optional<FitCandidate> with_optimizer(const FitCandidate& run, const std::s
 
 std::optional<FitCandidate> with_zero_stage(const FitCandidate& run, int64_t stage, const FitSpace& space) {
   const TrainingArguments& args = run.arguments;
-  if (args.world_size == 1 || stage == args.zero_stage || args.local_sgd_steps > 0 ||
+  if (args.world_size == 1 || stage == args.zero_stage || args.local_sgd_steps > 0 || are_replicas(args) ||
       !space.is_open(Degree::kSharing, MathsChange::kRounding))
     return std::nullopt;
   FitCandidate shared = run;

@@ -87,6 +87,8 @@ enum class OpKind : uint8_t {
   kAllReduce,
   kReduceScatter,
   kAllGather,
+  kBroadcast,
+  kReduce,
   kOpKindCount,
 };
 

@@ -12,6 +12,7 @@ enum class ProgramKind : uint8_t {
   kMicroBatchNext,   // the same for a later micro-batch; its gradients are added
   kUpdate,           // everything after the last micro-batch
   kEvaluate,         // a forward over one batch, without dropout
+  kReplicate,        // DataParallel, in front of every forward: the first rank's weights go to the others
   kAfterLoad,        // what follows from weights that were loaded: whole ones of what each rank has of them
   kOuterUpdate,      // the average over ranks that have trained alone for some steps
 };

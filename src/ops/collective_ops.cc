@@ -1,4 +1,4 @@
-// Ops that all ranks of a run issue together, in the same order: see passes/data_parallel.h and passes/zero.h.
+// Ops that all ranks of a run issue together, in the same order: see passes/data_parallel.h, passes/zero.h and passes/replicas.h.
 #include "ops/op_definitions.h"
 #include "ops/ring.h"
 
@@ -84,11 +84,39 @@ std::vector<TensorType> infer_all_gather(const OpContext& context) {
   return types;
 }
 
+// broadcast: (x, x, …, all of one type's elements) -> the first rank's in their places.
+std::vector<TensorType> infer_broadcast(const OpContext& context) {
+  check_segments(context);
+  std::vector<TensorType> types;
+  for (size_t i = 0; i < context.node.inputs.size(); ++i) {
+    check_input(context, i, context.type(0).dtype, whole_elements);
+    types.push_back(context.type(static_cast<int64_t>(i)));
+  }
+  return types;
+}
+
+// reduce: (x, x, …, f32) -> the sums over ranks in their places on the first rank, on others what they passed on, and
+// f32[chunk].
+std::vector<TensorType> infer_reduce(const OpContext& context) {
+  check_segments(context);
+  std::vector<TensorType> types;
+  for (size_t i = 0; i < context.node.inputs.size(); ++i) {
+    check_input(context, i, DType::kF32, whole_elements);
+    types.push_back(context.type(static_cast<int64_t>(i)));
+  }
+  types.push_back({DType::kF32, {collective(context).chunk_elements}});
+  return types;
+}
+
+int64_t elements_of(const CollectiveAttributes& attributes) {
+  int64_t elements = 0;
+  for (const std::vector<RingSegment>& segments : attributes.segments) elements += whole_elements(segments);
+  return elements;
+}
+
 // In the rank's own memory: what is sent is copied, what comes is added or copied, in either half of the ring.
 Cost ring_cost(const OpContext& context, double halves) {
-  double elements = 0;
-  for (const std::vector<RingSegment>& segments : collective(context).segments)
-    elements += static_cast<double>(whole_elements(segments));
+  const auto elements = static_cast<double>(elements_of(collective(context)));
   const double bytes = 2 * halves * elements * static_cast<double>(dtype_bytes(context.type(0).dtype));
   return {context.node.kind == OpKind::kAllGather ? 0 : elements, bytes, bytes};
 }
@@ -97,10 +125,24 @@ Cost half_ring_cost(const OpContext& context) {
   return ring_cost(context, 1);
 }
 
+// Of a rank in the middle, which receives all and sends all; it adds to what it receives.
+Cost chain_cost(const OpContext& context) {
+  const auto elements = static_cast<double>(elements_of(collective(context)));
+  const double bytes = elements * static_cast<double>(dtype_bytes(context.type(0).dtype));
+  if (context.node.kind == OpKind::kBroadcast) return {0, bytes, bytes};
+  return {elements, 3 * bytes, 2 * bytes};
+}
+
 }  // namespace
 
 int64_t sent_bytes(const OpContext& context, int64_t rank) {
   const OpKind kind = context.node.kind;
+  // A chain from the first rank to the last, or back: its end sends nothing.
+  if (kind == OpKind::kBroadcast || kind == OpKind::kReduce) {
+    const int64_t place = place_in_group(collective(context), rank);
+    const bool is_end = place == (kind == OpKind::kBroadcast ? collective(context).ranks - 1 : 0);
+    return is_end ? 0 : elements_of(collective(context)) * dtype_bytes(context.type(0).dtype);
+  }
   const bool adds = kind == OpKind::kAllReduce || kind == OpKind::kReduceScatter;
   const bool tells = kind == OpKind::kAllReduce || kind == OpKind::kAllGather;
   if (!adds && !tells) return 0;
@@ -133,7 +175,23 @@ std::vector<OpInfo> collective_ops() {
            .min_inputs = 1,
            .max_inputs = -1,
            .infer = infer_all_gather,
-           .cost = half_ring_cost}};
+           .cost = half_ring_cost},
+          {.kind = OpKind::kBroadcast,
+           .name = "broadcast",
+           .op_class = OpClass::kMovement,
+           .min_inputs = 1,
+           .max_inputs = -1,
+           .infer = infer_broadcast,
+           .cost = chain_cost,
+           .aliases = alias_sums},
+          {.kind = OpKind::kReduce,
+           .name = "reduce",
+           .op_class = OpClass::kMovement,
+           .min_inputs = 1,
+           .max_inputs = -1,
+           .infer = infer_reduce,
+           .cost = chain_cost,
+           .aliases = alias_sums}};
 }
 
 }  // namespace shoehorn

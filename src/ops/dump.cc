@@ -38,4 +38,12 @@ std::string dump(const Program& program) {
   return text;
 }
 
+std::string dump_collectives(const Program& program) {
+  std::string text;
+  for (const Node& node : program.nodes()) {
+    if (std::holds_alternative<CollectiveAttributes>(node.attributes)) text += line(program, node);
+  }
+  return text;
+}
+
 }  // namespace shoehorn

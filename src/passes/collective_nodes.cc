@@ -78,4 +78,21 @@ NodeId append_collective(OpBuilder& builder, OpKind kind, const std::vector<Ring
   return node;
 }
 
+NodeId append_chain(OpBuilder& builder, OpKind kind, const std::vector<ValueId>& values,
+                    const RankOptions& ranks, const std::string& name) {
+  Program& program = builder.program();
+  CollectiveAttributes attributes{.ranks = ranks.world_size, .segments = {}};
+  int64_t largest = 1;
+  for (const ValueId value : values) {
+    const int64_t elements = program.type(value).shape.elements();
+    attributes.segments.push_back({ring_segment(elements, 1)});
+    largest = std::max(largest, elements);
+  }
+  attributes.chunk_elements = std::min(
+      largest, std::max<int64_t>(1, ranks.bucket_bytes / dtype_bytes(program.type(values.at(0)).dtype)));
+  const NodeId node = builder.add(kind, values, std::move(attributes), name);
+  if (kind == OpKind::kReduce) program.value(program.node(node).outputs.back()).role = Role::kCommunication;
+  return node;
+}
+
 }  // namespace shoehorn

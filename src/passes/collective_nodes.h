@@ -38,4 +38,8 @@ NodeId append_collective(OpBuilder& builder, OpKind kind, const std::vector<Ring
                          int64_t chunk_elements, const RankOptions& ranks, RingOf of, bool shares_buffer,
                          const std::string& name);
 
+// Appends a broadcast or a reduce of values along the chain of all ranks, on lane 0, in pieces of at most a bucket's bytes.
+NodeId append_chain(OpBuilder& builder, OpKind kind, const std::vector<ValueId>& values,
+                    const RankOptions& ranks, const std::string& name);
+
 }  // namespace shoehorn

@@ -178,7 +178,8 @@ void scatter_gradients(ProgramFamily& family, Program& program, const StepOption
 }
 
 void data_parallel(ProgramFamily& family, const StepOptions& options) {
-  if (options.ranks.world_size == 1 || options.ranks.local_steps() > 0) return;
+  const RankOptions& ranks = options.ranks;
+  if (ranks.world_size == 1 || ranks.local_steps() > 0 || ranks.are_replicas()) return;
   const bool is_sharded = family.shards_what_is_trained();
   const bool is_scattered = is_sharded && has_scattered_gradients(family);
   for (Program& program : family.programs) {

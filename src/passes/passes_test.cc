@@ -494,6 +494,7 @@ TEST(PassList, NamesAreUniqueAndInTheirOrder) {
                                              "shard_weights",
                                              "accumulate",
                                              "data_parallel",
+                                             "replicas",
                                              "local_sgd",
                                              "gather_weights",
                                              "update",
@@ -521,7 +522,7 @@ TEST(DumpProgram, WritesEveryProgramAfterEveryPass) {
   build(options);
   for (const char* name :
        {"00-capture.train_step.txt", "05-fuse_attention.train_step.txt", "13-backward.evaluate.txt",
-        "18-accumulate.micro_batch_next.txt", "24-fuse_update.update.txt"}) {
+        "18-accumulate.micro_batch_next.txt", "25-fuse_update.update.txt"}) {
     std::ifstream file(directory / name);
     std::string line;
     EXPECT_TRUE(std::getline(file, line)) << name;

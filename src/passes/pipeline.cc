@@ -26,6 +26,7 @@
 #include "passes/neftune.h"
 #include "passes/recompute.h"
 #include "passes/recompute_set.h"
+#include "passes/replicas.h"
 #include "passes/update.h"
 #include "passes/zero.h"
 
@@ -194,7 +195,9 @@ const std::vector<Pass>& pass_list() {
       {"accumulate", Exactness::kRoundingOnly, false, accumulate},
       // Each gradient once a step, when it is complete; what follows sees the sums of all ranks.
       {"data_parallel", Exactness::kRoundingOnly, false, data_parallel},
-      // In place of that: each rank's update is its own, and weights are averaged by a program of its own.
+      // In place of that: the first rank has the batch, the weights and the update, and the others compute for it.
+      {"replicas", Exactness::kRoundingOnly, false, replicas},
+      // Or: each rank's update is its own, and weights are averaged by a program of its own.
       {"local_sgd", Exactness::kChangesNumerics, false, local_sgd},
       // In front of their readers as these now stand; before updates, which wait for readers of what they overwrite.
       {"gather_weights", Exactness::kExact, false, gather_weights},
@@ -290,6 +293,7 @@ ProgramFamily begin_programs(const Model& model, RunKind kind, const BatchBucket
   check_precision(options, kind);
   check_local_sgd(options);
   check_zero(options);
+  check_replicas(options);
   check_buckets(train);
   check_buckets(evaluation);
   ProgramFamily family;
@@ -311,7 +315,8 @@ ProgramFamily begin_programs(const Model& model, RunKind kind, const BatchBucket
   }
   family.loss = add_scalar(*family.state, "loss", DType::kF32);
   if (kind == RunKind::kTrain) {
-    if (options.max_grad_norm > 0) family.grad_norm = add_scalar(*family.state, "grad_norm", DType::kF32);
+    if (options.max_grad_norm > 0 && options.ranks.updates())
+      family.grad_norm = add_scalar(*family.state, "grad_norm", DType::kF32);
     family.train_buckets = train;
     family.train_batches.emplace_back(*family.state, train.largest, 0);
     for (int32_t bucket = 0; bucket < train.size(); ++bucket)

@@ -3,6 +3,7 @@
 //   one micro-batch a step, or layer-major   kTrainStep
 //   micro-batch-major accumulation           kMicroBatchFirst, kMicroBatchNext, kUpdate
 //   evaluation and prediction                kEvaluate
+//   DataParallel, before each forward        kReplicate
 //   behind a load                            kAfterLoad
 //   local SGD, every so many steps           kOuterUpdate
 //

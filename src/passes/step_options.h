@@ -52,7 +52,14 @@ struct LoraOptions {
 };
 
 // Ranks that share a step (passes/data_parallel.h), and what they share of the weights' memory (passes/zero.h).
+// How ranks share the work of a step.
+enum class ParallelMode {
+  kDistributed,  // each updates its own weights, or its part of them (passes/data_parallel.h, zero.h, local_sgd.h)
+  kReplicas,  // the first updates, the others compute for it (passes/replicas.h)
+};
+
 struct RankOptions {
+  ParallelMode mode = ParallelMode::kDistributed;
   int64_t world_size = 1;
   int64_t rank = 0;
   int64_t bucket_bytes = int64_t{25} << 20;  // of gradients that are sent together
@@ -68,6 +75,9 @@ struct RankOptions {
   int64_t zero_group_size = 0;
 
   // One rank trains alone anyway.
+  bool are_replicas() const { return world_size > 1 && mode == ParallelMode::kReplicas; }
+  // Whether this rank updates anything.
+  bool updates() const { return !are_replicas() || rank == 0; }
   int64_t local_steps() const { return world_size > 1 ? local_sgd_steps : 0; }
   // One rank has everything, whatever the stage.
   int64_t stage() const { return world_size > 1 ? zero_stage : 0; }

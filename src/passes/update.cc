@@ -246,6 +246,7 @@ void assign_weight_decay(StateTable& state, const StepOptions& options) {
 }
 
 void update(ProgramFamily& family, const StepOptions& options) {
+  if (!options.ranks.updates()) return;
   for (Program* program : updating_programs(family)) append_updates(*program, family, options);
 }
 

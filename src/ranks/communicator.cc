@@ -41,6 +41,10 @@ void Communicator::exchange(int32_t to, std::span<const std::byte> bytes, int32_
   sent_bytes_ += std::ssize(bytes);
   const auto start = Clock::now();
   wait(from);
+  if (pace_ && !bytes.empty()) {
+    const std::chrono::duration<double> on_its_way(pace_->seconds_of(std::ssize(bytes)));
+    std::this_thread::sleep_until(start + std::chrono::duration_cast<Clock::duration>(on_its_way));
+  }
   waited_seconds_ += seconds_since(start);
 }
 

@@ -18,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -26,6 +27,16 @@ namespace shoehorn {
 
 // How long a rank waits for one on another host behind a request to stop, before it takes it for gone.
 inline constexpr double kStopPatienceSeconds = 5;
+
+// A link that messages take as long over as they would: how slow links are tried on one host (`launch --link_bandwidth`).
+struct LinkPace {
+  double latency_seconds = 0;
+  double bytes_per_second = 0;
+
+  double seconds_of(int64_t bytes) const {
+    return latency_seconds + static_cast<double>(bytes) / bytes_per_second;
+  }
+};
 
 struct RankPlace {
   int32_t rank = 0;
@@ -57,6 +68,9 @@ class Communicator {
 
   // Seconds that exchange() waits for the other ranks.
   void set_timeout_seconds(double seconds) { timeout_seconds_ = seconds; }
+  // From now on exchange() takes as long as the message that it sends over such a link, at least.
+  void set_pace(const LinkPace& pace) { pace_ = pace; }
+  bool is_paced() const { return pace_.has_value(); }
   // For messages: "rank 1 on host-a".
   std::string name_of(int32_t rank) const;
   void set_hosts(std::vector<std::string> hosts) { hosts_ = std::move(hosts); }
@@ -81,6 +95,7 @@ class Communicator {
 
   RankPlace place_;
   double timeout_seconds_ = 1800;
+  std::optional<LinkPace> pace_;
   std::vector<std::string> hosts_;
   std::vector<pid_t> processes_;
   std::atomic<bool> has_given_up_ = false;

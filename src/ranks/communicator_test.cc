@@ -49,6 +49,24 @@ TEST(Communicator, SendsToOneRankWhileItReceivesFromAnother) {
   });
 }
 
+// A message takes as long as it would over the link, and what only receives waits for nothing but that.
+TEST(Communicator, TakesTheTimeOfASlowerLink) {
+  const auto ranks = thread_ranks(2);
+  run_ranks(ranks, [](Communicator& own) {
+    own.set_pace({.latency_seconds = 0.02, .bytes_per_second = 1e5});
+    const std::vector<std::byte> sent(2000);
+    std::vector<std::byte> received(2000);
+    const bool sends = own.is_main();
+    const double seconds = seconds_of([&] {
+      for (int round = 0; round < 3; ++round)
+        own.exchange(1, sends ? std::span(sent) : std::span<const std::byte>(), 0,
+                     sends ? std::span<std::byte>() : std::span(received));
+    });
+    EXPECT_GE(seconds, sends ? 3 * (0.02 + 0.02) : 0);
+    EXPECT_EQ(received, sent);
+  });
+}
+
 // Who does not send in time is named, with its host.
 TEST(Communicator, NamesTheRankThatItWaitedForTooLong) {
   const auto ranks = thread_ranks(2);

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <sstream>
 #include <system_error>
 
 #include "base/error.h"
@@ -75,6 +76,27 @@ std::optional<LaunchedRank> launched_rank(const Environment& environment) {
 
 std::optional<LaunchedRank> launched_rank() {
   return launched_rank([](const char* name) -> const char* { return std::getenv(name); });
+}
+
+std::optional<LinkPace> launched_pace(const Environment& environment) {
+  const char* text = environment(kLinkVariable);
+  if (text == nullptr) return std::nullopt;
+  LinkPace pace;
+  std::istringstream stream(text);
+  stream >> pace.latency_seconds >> pace.bytes_per_second;
+  if (!stream || pace.latency_seconds < 0 || !(pace.bytes_per_second > 0)) {
+    throw user_error("[{}] expected seconds and bytes a second, as launch --link_bandwidth sets it, got '{}'",
+                     kLinkVariable, text);
+  }
+  return pace;
+}
+
+std::optional<LinkPace> launched_pace() {
+  return launched_pace([](const char* name) { return std::getenv(name); });
+}
+
+std::string to_text(const LinkPace& pace) {
+  return fmt::format("{} {}", pace.latency_seconds, pace.bytes_per_second);
 }
 
 }  // namespace shoehorn

@@ -7,6 +7,8 @@
 #include <optional>
 #include <string>
 
+#include "ranks/communicator.h"
+
 namespace shoehorn {
 
 struct LaunchedRank {
@@ -22,5 +24,12 @@ using Environment = std::function<const char*(const char* name)>;  // as getenv
 // rank and size: not whole numbers, or a rank that is not below the size.
 std::optional<LaunchedRank> launched_rank(const Environment& environment);
 std::optional<LaunchedRank> launched_rank();
+
+// Set in the environment of ranks that are launched for a slower link: "LATENCY_SECONDS BYTES_PER_SECOND". UserError for a text that
+// is none.
+inline constexpr const char* kLinkVariable = "SHOEHORN_LINK";
+std::optional<LinkPace> launched_pace(const Environment& environment);
+std::optional<LinkPace> launched_pace();
+std::string to_text(const LinkPace& pace);
 
 }  // namespace shoehorn

@@ -70,5 +70,23 @@ TEST(LaunchedRank, WhatIsNoNumberIsRefusedByName) {
   EXPECT_EQ(refusal({{"PMI_RANK", "2"}, {"PMI_SIZE", "2"}}).find("[PMI_RANK] expected a rank below 2"), 0U);
 }
 
+TEST(LaunchedPace, IsWhatTheLauncherWrote) {
+  const LinkPace pace{.latency_seconds = 1e-4, .bytes_per_second = 1.25e8};
+  const auto pace_in = [](const char* text) {
+    return launched_pace(
+        [text](const char* name) { return name == std::string(kLinkVariable) ? text : nullptr; });
+  };
+  const std::string text = to_text(pace);
+  const std::optional<LinkPace> read = pace_in(text.c_str());
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->latency_seconds, pace.latency_seconds);
+  EXPECT_EQ(read->bytes_per_second, pace.bytes_per_second);
+  EXPECT_EQ(read->seconds_of(125'000), 1e-4 + 1e-3);
+  EXPECT_FALSE(pace_in(nullptr));
+  for (const char* wrong : {"", "x", "1e-4", "1e-4 0", "-1 1e8"}) {
+    EXPECT_EQ(message_of<UserError>([&] { pace_in(wrong); }).find("[SHOEHORN_LINK] expected"), 0U) << wrong;
+  }
+}
+
 }  // namespace
 }  // namespace shoehorn

@@ -4,15 +4,29 @@
 
 namespace shoehorn {
 
+namespace {
+
+int64_t bytes_of(const BatchInputs& inputs, BatchColumn column) {
+  return column_bytes(column, inputs.capacity().of(batch_column_info(column).axis), inputs.width(column));
+}
+
+}  // namespace
+
+int64_t scattered_bytes(const BatchInputs& inputs) {
+  int64_t bytes = sizeof(BatchCounts);
+  for (const BatchColumn column : batch_columns()) {
+    if (inputs.find(column).valid()) bytes += bytes_of(inputs, column);
+  }
+  return bytes;
+}
+
 MicroBatchInputs::MicroBatchInputs(Executor& executor, const BatchInputs& inputs) {
   for (const BatchColumn column : batch_columns()) {
     const StorageId storage = inputs.find(column);
     if (!storage.valid()) continue;
-    const int64_t width = inputs.width(column);
-    const int64_t bytes = column_bytes(column, inputs.capacity().of(batch_column_info(column).axis), width);
     std::optional<WriteView>& view = views_[static_cast<size_t>(column)];
-    view.emplace(executor, storage, 0, bytes);
-    batch_.set(column, view->bytes(), width);
+    view.emplace(executor, storage, 0, bytes_of(inputs, column));
+    batch_.set(column, view->bytes(), inputs.width(column));
   }
 }
 

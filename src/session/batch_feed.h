@@ -33,6 +33,10 @@ class MicroBatchInputs {
   MicroBatch batch_;
 };
 
+// What a micro-batch takes that is sent to another rank (train/batch_scatter.h): its counts, and its columns with every count at
+// its maximum.
+int64_t scattered_bytes(const BatchInputs& inputs);
+
 // What a program has to have room for to run the batch.
 BatchCapacity needed_capacity(const MicroBatch& batch);
 // Room for either of two.

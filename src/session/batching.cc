@@ -21,8 +21,11 @@ BatchOptions batch_options(const TrainingArguments& args, int32_t rank) {
   options.ramp = batch_size_ramp_of(args);
   options.drop_last = args.dataloader_drop_last;
   options.pad_to_max_length = padding_of(args);
-  options.rank = rank;
-  options.world_size = static_cast<int32_t>(args.world_size);
+  // The first of replicas packs those of all ranks.
+  if (!are_replicas(args)) {
+    options.rank = rank;
+    options.world_size = static_cast<int32_t>(args.world_size);
+  }
   options.divides_by_own_targets = args.local_sgd_steps > 0 && args.world_size > 1;
   // Gradients are scattered, or weights gathered, in each micro-batch.
   options.deals_evenly = args.zero_stage >= 2 && args.gradient_accumulation_steps > 1 &&
@@ -62,7 +65,7 @@ Sampler sampler_of(const TrainingArguments& args, const Dataset& dataset) {
 std::unique_ptr<WindowIterator> make_windows(const TrainingArguments& args, const Dataset& dataset,
                                              int32_t rank) {
   return std::make_unique<WindowIterator>(dataset, sampler_of(args, dataset), batch_options(args, rank),
-                                          args.dataloader_num_workers,
+                                          are_replicas(args) && rank > 0 ? 0 : args.dataloader_num_workers,
                                           args.dataloader_prefetch_factor.value_or(2));
 }
 

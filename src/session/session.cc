@@ -7,6 +7,7 @@
 #include "base/rounding.h"
 #include "exec/backends.h"
 #include "ops/op_info.h"
+#include "session/batch_feed.h"
 #include "session/loss_scale_state.h"
 #include "session/recompute_choice.h"
 
@@ -81,6 +82,11 @@ void Session::after_load() {
     executor_->run(program, {});
 }
 
+void Session::replicate() {
+  if (const ProgramId program = family_.find(ProgramKind::kReplicate); program.valid())
+    executor_->run(program, {});
+}
+
 std::span<std::byte> Session::staging() const {
   if (!staging_.valid()) return {};
   return executor_->host_storage(staging_);
@@ -119,6 +125,9 @@ int64_t Session::sent_bytes_in_step(int64_t rank) const {
     for (const Node& node : program.nodes())
       bytes += static_cast<double>(sent_bytes({program, node}, rank)) * calls_in_step(program);
   }
+  const RankOptions& ranks = options_.step.ranks;
+  if (ranks.are_replicas() && rank == 0 && !family_.train_batches.empty())
+    bytes += static_cast<double>((ranks.world_size - 1) * scattered_bytes(family_.train_batches[0]));
   return std::llround(bytes);
 }
 
@@ -149,6 +158,7 @@ double Session::calls_in_step(const Program& program) const {
     case ProgramKind::kTrainStep:
     case ProgramKind::kMicroBatchFirst:
     case ProgramKind::kUpdate:
+    case ProgramKind::kReplicate:
       break;
   }
   return 1;

@@ -63,6 +63,8 @@ class Session {
   // Behind every load of weights, on all ranks together: makes whole what each rank has loaded its part of (passes/zero.h),
   // and lets local SGD begin there (passes/local_sgd.h).
   void after_load();
+  // DataParallel, on all ranks together: the first rank's weights go to all (passes/replicas.h).
+  void replicate();
   bool is_reserved() const { return executor_.has_value(); }
   Executor& executor() { return *executor_; }
   // The staging for batches that are packed ahead. The session must be reserved.

@@ -218,8 +218,10 @@ ResumedRun load_checkpoint(const std::filesystem::path& checkpoint, const Traini
   run.originals = std::move(weights.originals);
   run.unused = std::move(weights.unused);
   if (adapts) load_adapter(checkpoint, session.family(), session.executor());
-  load_optimizer_states(checkpoint / kOptimizerFile, session.state(), session.executor(),
-                        session.options().step.optimizer.settings);
+  // Ranks that compute for the first one have no states (passes/replicas.h).
+  if (session.options().step.ranks.updates())
+    load_optimizer_states(checkpoint / kOptimizerFile, session.state(), session.executor(),
+                          session.options().step.optimizer.settings);
   return run;
 }
 

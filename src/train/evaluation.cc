@@ -39,6 +39,7 @@ void Evaluation::lend_memory(int64_t samples) {
 
 void Evaluation::add(const Dataset& samples) {
   const auto start = std::chrono::steady_clock::now();
+  session_.replicate();
   order_.resize(static_cast<size_t>(samples.size()));
   std::iota(order_.begin(), order_.end(), 0);
   for (int64_t from = 0; from < samples.size();) {

@@ -59,7 +59,7 @@ PlannedRun::PlannedRun(const Model& model, const TrainingArguments& args, RunDat
     check_columns_are_read(*data.evaluation, family.evaluation_batch, "evaluation");
   // Before the forecast, which counts its bytes.
   if (options.profile_steps > 0) profile_ = std::make_unique<StepProfile>(*session_, options.profile_steps);
-  if (trains()) runner_.emplace(*session_, profile_.get());
+  if (trains()) runner_.emplace(*session_, profile_.get(), options.ranks.get());
   const int64_t local_ranks = options.ranks ? options.ranks->local_size() : 1;
   if (options.has_smaller_plan) {
     forecast_ = forecast_least_memory(*session_, args.memory_budget, local_ranks);

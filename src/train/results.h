@@ -15,6 +15,9 @@
 
 namespace shoehorn {
 
+// What the first of several ranks sends in a step, as planned (Session::sent_bytes_in_step).
+inline constexpr const char* kSentBytesMetric = "train_sent_bytes_in_step";
+
 // `value` rounded to `digits` decimals as Python's round() does.
 double round_to(double value, int digits);
 

@@ -5,12 +5,14 @@
 
 #include "session/batch_feed.h"
 #include "session/loss_scale_state.h"
+#include "train/batch_scatter.h"
 
 namespace shoehorn {
 
-StepRunner::StepRunner(Session& session, StepProfile* profile)
+StepRunner::StepRunner(Session& session, StepProfile* profile, Communicator* ranks)
     : session_(session),
       profile_(profile),
+      ranks_(ranks),
       is_one_program_(session.family().find(ProgramKind::kTrainStep).valid()) {
   counts_.reserve(kBatchAxes.size() * std::max<size_t>(1, session.family().train_batches.size()));
 }
@@ -26,7 +28,22 @@ void StepRunner::begin(const StepStart& start) {
   needed_ = {};
 }
 
+void StepRunner::run_micro_batches(WindowIterator& windows, const Window& window) {
+  if (session_.options().step.ranks.are_replicas()) {
+    take_micro_batch(0, ranks_->rank() < window.micro_batches,
+                     [&](MicroBatch& batch) { scatter_micro_batches(*ranks_, windows, window, batch); });
+    return;
+  }
+  for (int64_t m = 0; m < window.own_micro_batches; ++m)
+    run_micro_batch(windows, m, m < window.counted_micro_batches);
+}
+
 void StepRunner::run_micro_batch(WindowIterator& windows, int64_t index, bool counts) {
+  take_micro_batch(index, counts, [&](MicroBatch& batch) { windows.load(index, batch); });
+}
+
+template <typename Load>
+void StepRunner::take_micro_batch(int64_t index, bool counts, const Load& load) {
   const ProgramFamily& family = session_.family();
   if (!counts) {
     session_.executor().write_scalar(family.scalars.target_count, std::numeric_limits<float>::infinity());
@@ -34,7 +51,7 @@ void StepRunner::run_micro_batch(WindowIterator& windows, int64_t index, bool co
   MicroBatchInputs inputs(session_.executor(),
                           family.train_batches[static_cast<size_t>(is_one_program_ ? index : 0)]);
   const double begin = now_seconds();
-  windows.load(index, inputs.batch());
+  load(inputs.batch());
   inputs.send();
   const double end = now_seconds();
   data_wait_seconds_ += end - begin;
@@ -46,31 +63,31 @@ void StepRunner::run_micro_batch(WindowIterator& windows, int64_t index, bool co
     return;
   }
   const ProgramKind kind = index == 0 ? ProgramKind::kMicroBatchFirst : ProgramKind::kMicroBatchNext;
-  run(family.find(kind, family.train_buckets.smallest_for(needed)));
+  run(family.find(kind, family.train_buckets.smallest_for(needed)), counts_);
   counts_.clear();
 }
 
-void StepRunner::run(ProgramId program) {
-  if (profile_ != nullptr) profile_->begin_run(program, counts_);
-  session_.executor().run(program, counts_);
+void StepRunner::run(ProgramId program, std::span<const int64_t> counts) {
+  if (profile_ != nullptr) profile_->begin_run(program, counts);
+  session_.executor().run(program, counts);
   if (profile_ != nullptr) profile_->end_run();
 }
 
 void StepRunner::outer_update() {
-  counts_.clear();
-  run(session_.family().find(ProgramKind::kOuterUpdate));
+  run(session_.family().find(ProgramKind::kOuterUpdate), {});
 }
 
 StepResult StepRunner::finish(double learning_rate) {
   const ProgramFamily& family = session_.family();
   Executor& executor = session_.executor();
   executor.write_scalar(family.scalars.learning_rate, static_cast<float>(learning_rate));
+  if (const ProgramId replicate = family.find(ProgramKind::kReplicate); replicate.valid()) run(replicate, {});
   if (is_one_program_) {
     // Micro-batches that a short last window lacks have no tokens.
     counts_.resize(kBatchAxes.size() * family.train_batches.size(), 0);
-    run(family.find(ProgramKind::kTrainStep, family.train_buckets.smallest_for(needed_)));
+    run(family.find(ProgramKind::kTrainStep, family.train_buckets.smallest_for(needed_)), counts_);
   } else {
-    run(family.find(ProgramKind::kUpdate));
+    run(family.find(ProgramKind::kUpdate), {});
   }
   StepResult result{.loss = executor.read_scalar<float>(family.loss)};
   if (family.grad_norm.valid()) result.grad_norm = executor.read_scalar<float>(family.grad_norm);

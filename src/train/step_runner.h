@@ -13,11 +13,13 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <vector>
 
 #include "analysis/step_profile.h"
 #include "data/window_iterator.h"
+#include "ranks/communicator.h"
 #include "session/session.h"
 
 namespace shoehorn {
@@ -36,14 +38,16 @@ struct StepResult {
 
 class StepRunner {
  public:
-  // `session` must be reserved before the first begin(). It and the profile (null: none) must outlive the
-  // runner.
-  explicit StepRunner(Session& session, StepProfile* profile = nullptr);
+  // `session` must be reserved before the first begin(). It, the profile (null: none) and the ranks (null: one) must outlive
+  // the runner.
+  explicit StepRunner(Session& session, StepProfile* profile = nullptr, Communicator* ranks = nullptr);
 
   void begin(const StepStart& start);
   // Micro-batch `index` of the iterator's current window; call it with 0, 1, … in order. One that does not count adds
   // nothing to losses and gradients, and none that does follows it.
   void run_micro_batch(WindowIterator& windows, int64_t index, bool counts = true);
+  // This rank's micro-batches of the iterator's current window, all of them.
+  void run_micro_batches(WindowIterator& windows, const Window& window);
   StepResult finish(double learning_rate);
   // Local SGD: the average over ranks (passes/local_sgd.h), between two steps, on all ranks together.
   void outer_update();
@@ -52,10 +56,14 @@ class StepRunner {
   double data_wait_seconds() const { return data_wait_seconds_; }
 
  private:
-  void run(ProgramId program);
+  // `load` fills the program's inputs of micro-batch `index`.
+  template <typename Load>
+  void take_micro_batch(int64_t index, bool counts, const Load& load);
+  void run(ProgramId program, std::span<const int64_t> counts);
 
   Session& session_;
   StepProfile* profile_;
+  Communicator* ranks_;
   double data_wait_seconds_ = 0;
   bool is_one_program_;   // a step, with all of its micro-batches
   BatchCapacity needed_;  // by every micro-batch since begin()

@@ -121,7 +121,9 @@ void Trainer::check_ranks() const {
   for (const char* own : {"num_threads", "memory_budget", "log_level", "report_to", "dump_program"})
     arguments.erase(own);
   std::string programs;
-  for (const Program& program : session().family().programs) programs += dump(program);
+  const bool are_replicas = session().options().step.ranks.are_replicas();
+  for (const Program& program : session().family().programs)
+    programs += are_replicas ? dump_collectives(program) : dump(program);
   check_alike(*options_.ranks, {{"the program's file", content_of_file(own_program())},
                                 {"the arguments", arguments.dump()},
                                 {"the training data", train_dataset_.content_hash()},
@@ -499,6 +501,7 @@ void Trainer::finish_training(TrainOutput& output, const TrainingLoop& loop, dou
   report_shares(output.metrics);
   output.metrics["train_data_wait_share"] = seconds > 0 ? loop.data_wait_seconds() / seconds : 0;
   output.metrics.merge(memory_metrics());
+  if (options_.ranks) output.metrics[kSentBytesMetric] = session().sent_bytes_in_step(options_.ranks->rank());
   reports_->end_page(output.stop_signal == 0 ? RunStatus::kEnded : RunStatus::kStopped, output.metrics,
                      early_stopping_ ? early_stopping_->reason() : "");
   if (run_->profile() != nullptr && options_.write_profile && is_main_rank())

@@ -202,8 +202,7 @@ void TrainingLoop::take_step(const Window& window) {
   last_learning_rate_ = parts_.learning_rate.next(position);
   share_.begin_step(window.micro_batches);
   runner.begin({state.global_step, position.applied_updates, window.target_weight});
-  for (int64_t m = 0; m < window.own_micro_batches; ++m)
-    runner.run_micro_batch(parts_.run.windows(), m, m < window.counted_micro_batches);
+  runner.run_micro_batches(parts_.run.windows(), window);
   const StepResult result = runner.finish(last_learning_rate_);
   add_loss(window, result.loss);
   last_grad_norm_ = result.grad_norm;

@@ -125,6 +125,24 @@ TEST_F(MpiBytes, CountAdafactorsSums) {
   }
 }
 
+// DataParallel on N ranks: N - 1 of them send the weights on, N - 1 the gradients, and losses there and back; the first sends the
+// others their samples.
+TEST_F(MpiBytes, CountWhatReplicasSend) {
+  const std::vector<std::string> replicas = {"--parallel_mode", "dp"};
+  for (const int64_t ranks : {2, 3}) {
+    const int64_t others = ranks - 1;
+    const int64_t stops = others * static_cast<int64_t>(sizeof(int));
+    const std::vector<int64_t> few = sent_in(2, ranks, 0, replicas);
+    const std::vector<int64_t> more = sent_in(2 + kSteps, ranks, 0, replicas);
+    EXPECT_EQ(more.at(0) - few.at(0), kSteps * (planned(ranks, 0, replicas) + stops)) << ranks;
+    const int64_t loss = sizeof(float);
+    EXPECT_EQ(more.back() - few.back(), kSteps * (weights_bytes() + loss + stops))
+        << "gradients, of the last rank";
+    EXPECT_GT(more[0] - few[0], kSteps * (weights_bytes() + loss + stops))
+        << "weights and samples, of the first";
+  }
+}
+
 // Of 2 groups of 2: within a group as ZeRO of 2 ranks, and between groups a half of the gradients, there and back.
 TEST_F(MpiBytes, CountWhatGroupsSend) {
   constexpr int64_t kRanks = 4;

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "exec/cpu/collectives/chain_collectives.h"
 #include "exec/cpu/collectives/ring_collectives.h"
 #include "exec/cpu/kernel_entry.h"
 
@@ -9,9 +10,10 @@ namespace shoehorn::cpu {
 
 namespace {
 
-using Kernel = void (*)(const RingCall&);
+using RingKernel = void (*)(const RingCall&);
+using ChainKernel = void (*)(const ChainCall&);
 
-Kernel kernel_of(OpKind kind) {
+RingKernel ring_kernel_of(OpKind kind) {
   switch (kind) {
     case OpKind::kAllReduce:
       return all_reduce;
@@ -19,6 +21,17 @@ Kernel kernel_of(OpKind kind) {
       return reduce_scatter;
     case OpKind::kAllGather:
       return all_gather;
+    default:
+      return nullptr;
+  }
+}
+
+ChainKernel chain_kernel_of(OpKind kind) {
+  switch (kind) {
+    case OpKind::kBroadcast:
+      return broadcast;
+    case OpKind::kReduce:
+      return reduce;
     default:
       return nullptr;
   }
@@ -51,18 +64,10 @@ RingPlace place_of(const CollectiveAttributes& attributes, const Communicator& r
   return {place, rank_at(place + 1), rank_at(place + attributes.ranks - 1)};
 }
 
-}  // namespace
-
-bool is_collective(OpKind kind) {
-  return kernel_of(kind) != nullptr;
-}
-
-PreparedNode bind_collective(const OpContext& node, const NodeBuffers& buffers,
-                             std::shared_ptr<Communicator> ranks, HostStream& stream) {
+// What a node does when it runs, with all that it needs.
+std::function<void()> ring_work(const OpContext& node, const NodeBuffers& buffers,
+                                const std::shared_ptr<Communicator>& ranks) {
   const auto& attributes = node.attributes<CollectiveAttributes>();
-  CHECK(ranks != nullptr && ranks->size() == attributes.ranks * attributes.groups,
-        "{} for {} ranks, the backend has {}", op_info(node.node.kind).name,
-        attributes.ranks * attributes.groups, ranks == nullptr ? 1 : ranks->size());
   const DType dtype = node.type(0).dtype;
   std::byte* messages = buffers.outputs[attributes.segments.size()];
   RingCall call{.ranks = ranks.get(),
@@ -72,9 +77,36 @@ PreparedNode bind_collective(const OpContext& node, const NodeBuffers& buffers,
                 .segments = bytes_of_segments(node, buffers),
                 .sent = messages,
                 .received = messages + attributes.chunk_elements * dtype_bytes(dtype)};
-  std::function<void()> work = [kernel = kernel_of(node.node.kind), call = std::move(call), ranks] {
-    kernel(call);
-  };
+  return [kernel = ring_kernel_of(node.node.kind), call = std::move(call), ranks] { kernel(call); };
+}
+
+std::function<void()> chain_work(const OpContext& node, const NodeBuffers& buffers,
+                                 const std::shared_ptr<Communicator>& ranks) {
+  const auto& attributes = node.attributes<CollectiveAttributes>();
+  std::vector<std::span<std::byte>> tensors;
+  for (size_t i = 0; i < attributes.segments.size(); ++i)
+    tensors.emplace_back(buffers.outputs[i], static_cast<size_t>(node.type(static_cast<int64_t>(i)).bytes()));
+  const bool adds = node.node.kind == OpKind::kReduce;
+  ChainCall call{.ranks = ranks.get(),
+                 .pieces = pieces_of(tensors, attributes.chunk_elements * dtype_bytes(node.type(0).dtype)),
+                 .received = adds ? buffers.outputs[attributes.segments.size()] : nullptr};
+  return [kernel = chain_kernel_of(node.node.kind), call = std::move(call), ranks] { kernel(call); };
+}
+
+}  // namespace
+
+bool is_collective(OpKind kind) {
+  return ring_kernel_of(kind) != nullptr || chain_kernel_of(kind) != nullptr;
+}
+
+PreparedNode bind_collective(const OpContext& node, const NodeBuffers& buffers,
+                             std::shared_ptr<Communicator> ranks, HostStream& stream) {
+  const auto& attributes = node.attributes<CollectiveAttributes>();
+  CHECK(ranks != nullptr && ranks->size() == attributes.ranks * attributes.groups,
+        "{} for {} ranks, the backend has {}", op_info(node.node.kind).name,
+        attributes.ranks * attributes.groups, ranks == nullptr ? 1 : ranks->size());
+  std::function<void()> work = chain_kernel_of(node.node.kind) != nullptr ? chain_work(node, buffers, ranks)
+                                                                          : ring_work(node, buffers, ranks);
   if (node.node.lane == 0) return [work = std::move(work)](const int64_t*) { work(); };
   stream.prepare_behind([ranks] { ranks->give_up(); });
   return [work = std::make_shared<const std::function<void()>>(std::move(work)), &stream](const int64_t*) {
