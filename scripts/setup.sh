@@ -14,10 +14,10 @@ packages="g++ cmake ninja-build
   python3 python3-pip unzip fortunes"
 
 # MPI is what several ranks need, and their tests: 50 MB, which a run of one process never opens. hwloc is what `shoehorn topo`
-# needs, which MPI brings anyway.
+# needs, which MPI brings anyway. iproute2 is for the tests of several hosts, which also take an sshd where there is one.
 # The formatter and the linter by version: each version formats and warns differently. Clang itself is for `make fuzz`.
 developer_packages="git ccache lld pkg-config clang-format-19 clang-tidy-19 libbenchmark-dev debootstrap
-  clang-19 libclang-rt-19-dev libomp-19-dev libopenmpi-dev openmpi-bin libhwloc-dev"
+  clang-19 libclang-rt-19-dev libomp-19-dev libopenmpi-dev openmpi-bin libhwloc-dev iproute2"
 
 case "${1:-}" in
   "") ;;

@@ -13,8 +13,10 @@ using namespace shoehorn::testing;
 namespace fs = std::filesystem;
 
 // A made-up machine in hwloc's form: two sockets with two processors each, at the first a switch with a GPU and a network card,
-// and a second GPU beside it; at the other a GPU; and the screen of a board, which is none.
-constexpr const char* kMadeUpMachine = R"(<?xml version="1.0" encoding="UTF-8"?>
+// and a second GPU beside it; at the other a GPU; and the screen of a board, which is none. Two NVLinks join the first two GPUs, one
+// the first and the third.
+constexpr const char* kMadeUpMachine =
+    R"(<?xml version="1.0" encoding="UTF-8"?>
 <!DOCTYPE topology SYSTEM "hwloc2.dtd">
 <topology version="2.0">
  <object type="Machine" os_index="0" cpuset="0x0000000f" complete_cpuset="0x0000000f" allowed_cpuset="0x0000000f" nodeset="0x00000003" complete_nodeset="0x00000003" allowed_nodeset="0x00000003" gp_index="1">
@@ -42,7 +44,9 @@ constexpr const char* kMadeUpMachine = R"(<?xml version="1.0" encoding="UTF-8"?>
       </object>
      </object>
     </object>
-    <object type="PCIDev" gp_index="28" pci_busid="0000:00:02.0" pci_type="0302 [10de:20b0] [10de:20b0] a1" pci_link_speed="31.5"/>
+    <object type="PCIDev" gp_index="28" pci_busid="0000:00:02.0" pci_type="0302 [10de:20b0] [10de:20b0] a1" pci_link_speed="31.5">
+     <object type="OSDev" gp_index="30" name="cuda1" subtype="CUDA" osdev_type="5"/>
+    </object>
     <object type="PCIDev" gp_index="29" pci_busid="0000:00:03.0" pci_type="0300 [1a03:2000] [1a03:2000] 41" pci_link_speed="0.000000"/>
    </object>
   </object>
@@ -55,10 +59,17 @@ constexpr const char* kMadeUpMachine = R"(<?xml version="1.0" encoding="UTF-8"?>
     <object type="PU" os_index="3" cpuset="0x00000008" complete_cpuset="0x00000008" nodeset="0x00000002" complete_nodeset="0x00000002" gp_index="45"/>
    </object>
    <object type="Bridge" gp_index="50" bridge_type="0-1" depth="0" bridge_pci="0000:[80-8f]">
-    <object type="PCIDev" gp_index="51" pci_busid="0000:80:01.0" pci_type="0302 [10de:20b0] [10de:20b0] a1" pci_link_speed="31.5"/>
+    <object type="PCIDev" gp_index="51" pci_busid="0000:80:01.0" pci_type="0302 [10de:20b0] [10de:20b0] a1" pci_link_speed="31.5">
+     <object type="OSDev" gp_index="52" name="cuda2" subtype="CUDA" osdev_type="5"/>
+    </object>
    </object>
   </object>
  </object>
+)"
+    R"( <distances2 type="OSDev" nbobjs="3" kind="9" name="NVLinkBandwidth" indexing="gp">
+  <indexes length="9">24 30 52 </indexes>
+  <u64values length="52">1000000 50000 25000 50000 1000000 0 25000 0 1000000 </u64values>
+ </distances2>
 </topology>
 )";
 
@@ -102,13 +113,12 @@ TEST_F(CliTopo, ShowsAMachineAsNvidiaSmiDoes) {
   setenv("HWLOC_XMLFILE", path("machine.xml").c_str(), 1);
   const ProgramRun shown = run({"topo", "--json_file", path("topo.json").string()});
   ASSERT_EQ(shown.exit_code, 0) << shown.error;
-  for (const char* line :
-       {"                cuda0  eth0  0000:00:02.0  0000:80:01.0  CPU Affinity  NUMA Affinity  bus",
-        "  cuda0         X      PIX   PHB           SYS           0-1           0              0000:02:00.0",
-        "  eth0          PIX    X     PHB           SYS           0-1           0              0000:03:00.0",
-        "  0000:80:01.0  SYS    SYS   SYS           X             2-3           1              0000:80:01.0",
-        "2 cores, processors 0-1, Made Up 1", "1 x 4.00 MiB, each of 2 processors",
-        "NVLink is not looked for"})
+  for (const char* line : {"         cuda0  eth0  cuda1  cuda2  CPU Affinity  NUMA Affinity  bus",
+                           "  cuda0  X      PIX   NV2    NV1    0-1           0              0000:02:00.0",
+                           "  eth0   PIX    X     PHB    SYS    0-1           0              0000:03:00.0",
+                           "  cuda2  NV1    SYS   SYS    X      2-3           1              0000:80:01.0",
+                           "2 cores, processors 0-1, Made Up 1", "1 x 4.00 MiB, each of 2 processors",
+                           "NVLinks are seen where hwloc has NVML"})
     EXPECT_TRUE(contains(shown.output, line)) << line << " in\n" << shown.output;
   const nlohmann::json host = read_json(path("topo.json")).at("hosts").at(0);
   EXPECT_EQ(host.at("numa_nodes").size(), 2U);

@@ -67,6 +67,8 @@ std::string stop_signal_name(int signal) {
       return "SIGHUP";
     case SIGPIPE:
       return "SIGPIPE";
+    case SIGUSR1:
+      return "the launcher (SIGUSR1)";
     default:
       return fmt::format("signal {}", signal);
   }

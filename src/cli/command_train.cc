@@ -33,6 +33,7 @@
 #include "io/file.h"
 #include "io/json_file.h"
 #include "ranks/agreement.h"
+#include "ranks/rank_launcher.h"
 #include "ranks/shared_processors.h"
 #include "report/plot.h"
 #include "session/batch_report.h"
@@ -254,7 +255,9 @@ int run_train(const std::vector<std::string>& words) {
     if (const auto notice = notice_printer(args)) notice("do_train is false: nothing is trained");
     return evaluate_model(parsed);
   }
-  const StopSignals signals({SIGINT, SIGTERM, SIGHUP, SIGPIPE});
+  const StopSignals signals = has_launcher()
+                                  ? StopSignals({SIGINT, SIGTERM, SIGHUP, SIGPIPE, kPassedOnSignal})
+                                  : StopSignals({SIGINT, SIGTERM, SIGHUP, SIGPIPE});
   ModelSource source = open_model_to_train(parsed, args);
   std::optional<NewDirectory> directory;
   std::optional<DirectoryLock> lock;

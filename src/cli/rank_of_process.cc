@@ -68,10 +68,14 @@ std::shared_ptr<Communicator> open_ranks_of(const ParsedArguments& parsed, Train
   return ranks;
 }
 
+bool has_launcher() {
+  return std::getenv(kLauncherVariable) != nullptr && rank_of_process();
+}
+
 int exit_code_of_rank(int exit_code) {
   const int signal = stop_signal();
   const bool is_stop = signal != 0 && exit_code == exit_code_of_stop(signal);
-  return is_stop && std::getenv(kLauncherVariable) != nullptr && rank_of_process() ? 0 : exit_code;
+  return is_stop && has_launcher() ? 0 : exit_code;
 }
 
 void print_error(const ErrorReport& report) {

@@ -22,6 +22,9 @@ void check_runs_on_ranks(std::string_view command);
 // only the first rank shows anything. UserError if world_size was given and is another.
 std::shared_ptr<Communicator> open_ranks_of(const ParsedArguments& parsed, TrainingArguments& args);
 
+// Whether `shoehorn launch` started this process.
+bool has_launcher();
+
 // The exit code of a process that did its work with `exit_code`: 0 of a rank that finished with the others because of a stop
 // below `shoehorn launch`, which has the stop's code itself (ranks/rank_launcher.h).
 int exit_code_of_rank(int exit_code);

@@ -14,14 +14,15 @@ std::string or_nothing(const std::string& text) {
   return text.empty() ? kNothing : text;
 }
 
-std::string format_devices(const std::vector<HostDevice>& devices) {
+std::string format_devices(const HostTopology& host) {
+  const std::vector<HostDevice>& devices = host.devices;
   if (devices.empty()) return "  no network card or GPU on PCI\n";
   std::vector<TextColumn> columns = {{""}};
   std::vector<std::vector<std::string>> rows;
   for (const HostDevice& device : devices) {
     columns.push_back({device.name});
     std::vector<std::string>& row = rows.emplace_back(std::vector<std::string>{device.name});
-    for (const HostDevice& other : devices) row.emplace_back(device_path_name(device_path(device, other)));
+    for (const HostDevice& other : devices) row.push_back(device_way(host, device, other));
     for (const std::string& cell :
          {or_nothing(device.processors), or_nothing(device.numa_nodes), device.bus, or_nothing(device.model)})
       row.push_back(cell);
@@ -46,12 +47,12 @@ std::string format_host_topology(const HostTopology& host) {
     text += fmt::format("  cache {:<13}{} x {}, each of {}\n", one.name, one.count, format_bytes(one.bytes),
                         plural(one.processors, "processor"));
   }
-  return text + format_devices(host.devices);
+  return text + format_devices(host);
 }
 
 std::string format_topology_legend() {
-  return "X itself, PIX through one PCIe switch, PXB through several, PHB through a host bridge, NODE through host bridges of "
-         "a NUMA\nnode, SYS between NUMA nodes. NVLink is not looked for.\n";
+  return "X itself, NV# by so many NVLinks, PIX through one PCIe switch, PXB through several, PHB through a host bridge, NODE through host bridges of "
+         "a NUMA\nnode, SYS between NUMA nodes. NVLinks are seen where hwloc has NVML.\n";
 }
 
 std::string format_rank_places(const std::vector<RankOfHost>& ranks) {

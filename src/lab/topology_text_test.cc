@@ -21,6 +21,11 @@ TEST(TopologyTextTest, DevicesAreASquare) {
   EXPECT_NE(text.find("L3           1 x 32.00 MiB, each of 16 processors"), std::string::npos) << text;
   EXPECT_NE(text.find("  gpu0  X     PHB"), std::string::npos) << text;
   EXPECT_NE(text.find("  eth0  PHB   X "), std::string::npos) << text;
+  host.devices.push_back(
+      {.name = "gpu1", .is_gpu = true, .bus = "0000:03:00.0", .numa_nodes = "0", .bridges = {1, 4}});
+  host.nvlinks = {{"0000:01:00.0", "0000:03:00.0", 18}};
+  EXPECT_NE(format_host_topology(host).find("  gpu0  X     PHB   NV18"), std::string::npos)
+      << format_host_topology(host);
   host.devices.clear();
   EXPECT_NE(format_host_topology(host).find("no network card or GPU on PCI"), std::string::npos);
 }

@@ -75,7 +75,11 @@ HostTopology host_topology_from_json(const nlohmann::json& json, const std::stri
                   return HostCache{one.at("name").get<std::string>(), one.at("bytes").get<int64_t>(),
                                    one.at("count").get<int64_t>(), one.at("processors").get<int64_t>()};
                 }),
-            .devices = items_of<HostDevice>(json.at("devices"), device_of)};
+            .devices = items_of<HostDevice>(json.at("devices"), device_of),
+            .nvlinks = items_of<HostNvlink>(json.at("nvlinks"), [](const nlohmann::json& one) {
+              return HostNvlink{one.at("from").get<std::string>(), one.at("to").get<std::string>(),
+                                one.at("links").get<int64_t>()};
+            })};
   } catch (const nlohmann::json::exception& error) {
     throw user_error("[{}] expected a host's topology, got another form: {}", source, error.what());
   }
@@ -86,7 +90,8 @@ nlohmann::json to_json(const HostTopology& topology) {
                          {"packages", nlohmann::json::array()},
                          {"numa_nodes", nlohmann::json::array()},
                          {"caches", nlohmann::json::array()},
-                         {"devices", nlohmann::json::array()}};
+                         {"devices", nlohmann::json::array()},
+                         {"nvlinks", nlohmann::json::array()}};
   for (const HostPackage& one : topology.packages) {
     json["packages"].push_back(
         {{"index", one.index}, {"model", one.model}, {"cores", one.cores}, {"processors", one.processors}});
@@ -108,6 +113,8 @@ nlohmann::json to_json(const HostTopology& topology) {
                                {"numa_nodes", one.numa_nodes},
                                {"bridges", one.bridges}});
   }
+  for (const HostNvlink& one : topology.nvlinks)
+    json["nvlinks"].push_back({{"from", one.from}, {"to", one.to}, {"links", one.links}});
   return json;
 }
 
@@ -128,6 +135,14 @@ DevicePath device_path(const HostDevice& a, const HostDevice& b) {
 std::string_view device_path_name(DevicePath path) {
   static constexpr std::array<std::string_view, 6> kNames = {"X", "PIX", "PXB", "PHB", "NODE", "SYS"};
   return kNames.at(static_cast<size_t>(path));
+}
+
+std::string device_way(const HostTopology& host, const HostDevice& a, const HostDevice& b) {
+  for (const HostNvlink& one : host.nvlinks) {
+    if ((one.from == a.bus && one.to == b.bus) || (one.from == b.bus && one.to == a.bus))
+      return fmt::format("NV{}", one.links);
+  }
+  return std::string(device_path_name(device_path(a, b)));
 }
 
 }  // namespace shoehorn

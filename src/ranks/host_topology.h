@@ -41,12 +41,19 @@ struct HostDevice {
   std::vector<int64_t> bridges = {};  // PCI bridges above it, the host's first
 };
 
+// Between two GPUs, by the addresses of their buses.
+struct HostNvlink {
+  std::string from = {}, to = {};
+  int64_t links = 0;
+};
+
 struct HostTopology {
   std::string host = {};
   std::vector<HostPackage> packages = {};
   std::vector<HostNumaNode> numa_nodes = {};
   std::vector<HostCache> caches = {};
   std::vector<HostDevice> devices = {};
+  std::vector<HostNvlink> nvlinks = {};  // none where hwloc has no NVML
 };
 
 // Of this machine. UserError if the program was built without hwloc, with what to install; SystemError if hwloc fails.
@@ -56,7 +63,7 @@ HostTopology host_topology();
 HostTopology host_topology_from_json(const nlohmann::json& json, const std::string& source);
 nlohmann::json to_json(const HostTopology& topology);
 
-// The way between two devices of a host, as `nvidia-smi topo -m` calls it, nearest first. It knows nothing of NVLink.
+// The way between two devices of a host over PCIe, as `nvidia-smi topo -m` calls it, nearest first.
 enum class DevicePath : uint8_t {
   kSelf,          // X
   kOneSwitch,     // PIX: one PCIe switch
@@ -67,5 +74,7 @@ enum class DevicePath : uint8_t {
 };
 DevicePath device_path(const HostDevice& a, const HostDevice& b);
 std::string_view device_path_name(DevicePath path);
+// The same, or "NV4" where four NVLinks join them.
+std::string device_way(const HostTopology& host, const HostDevice& a, const HostDevice& b);
 
 }  // namespace shoehorn

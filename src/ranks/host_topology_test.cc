@@ -48,10 +48,20 @@ TEST(HostTopology, ComesBackFromItsJson) {
   host.numa_nodes = {{0, int64_t{64} << 30, "0-15"}};
   host.caches = {{"L2", 1 << 20, 8, 2}};
   host.devices = {device("gpu0", "0", {1, 2})};
+  host.nvlinks = {{"gpu0", "gpu1", 4}};
   const nlohmann::json json = to_json(host);
   const HostTopology back = host_topology_from_json(json, "test");
   EXPECT_EQ(to_json(back), json);
   EXPECT_TRUE(back.devices.at(0).is_gpu);
+}
+
+TEST(HostTopology, NvlinksAreNearerThanBridges) {
+  const HostDevice a = device("a", "0", {1, 2}), b = device("b", "0", {1, 3}), c = device("c", "1", {4});
+  const HostTopology host{.devices = {a, b, c}, .nvlinks = {{"a", "c", 2}}};
+  EXPECT_EQ(device_way(host, a, b), "PHB");
+  EXPECT_EQ(device_way(host, a, c), "NV2");
+  EXPECT_EQ(device_way(host, c, a), "NV2");
+  EXPECT_EQ(device_way(host, a, a), "X");
 }
 
 TEST(HostTopology, AnotherFormIsRefused) {

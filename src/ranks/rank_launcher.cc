@@ -97,7 +97,11 @@ class PassedOn {
     if (is_first) end.stop_signal = signal;
     const std::vector<pid_t> ranks = processes_below(launcher);
     for (const pid_t rank : ranks) kill(rank, signal);
-    if (ranks.empty() || !is_first) kill(launcher, signal);
+    if (!is_first) {
+      kill(launcher, signal);
+    } else if (ranks.empty()) {
+      kill(launcher, kPassedOnSignal);
+    }
   }
 
  private:

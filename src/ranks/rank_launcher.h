@@ -1,12 +1,14 @@
 // Runs mpirun as a child, and passes signals on to the ranks themselves. mpirun takes a signal for an order to end: Open MPI 4
 // passes SIGTERM on behind its kill timeout and kills behind the same time again, in which a rank may not have saved a
-// checkpoint. A rank that is told directly tells the others, on all hosts, and they end as one process would.
+// checkpoint. A rank that is told directly tells the others, on all hosts, and they end as one process would. Where no rank is on
+// this host mpirun is sent kPassedOnSignal, which every mpirun passes on as it is.
 //
 // Linux; for a process of one thread.
 #pragma once
 
 #include <sys/types.h>
 
+#include <csignal>
 #include <string>
 #include <vector>
 
@@ -15,6 +17,9 @@ namespace shoehorn {
 // Set in the environment of the ranks. Ranks that end by a stop then end with 0, so that mpirun takes none for failed: the
 // launcher has the exit code of the stop.
 inline constexpr const char* kLauncherVariable = "SHOEHORN_LAUNCHER";
+
+// A request to stop, to ranks that have a launcher.
+inline constexpr int kPassedOnSignal = SIGUSR1;
 
 struct LaunchEnd {
   int exit_code = 0;    // mpirun's; 128 + signal if a signal ended it
@@ -25,8 +30,7 @@ struct LaunchEnd {
 };
 
 // Starts the program `words` and waits for its end; SIGINT, SIGTERM and SIGHUP that come meanwhile go to the ranks on this
-// host (processes of this program below it). The second goes to mpirun too, and so does the first where no rank is on
-// this host. A signal that is ignored stays ignored. The program is in a process group of its own, so that Ctrl-C of a
+// host (processes of this program below it), or as kPassedOnSignal to mpirun where there is none. The second goes to mpirun too. A signal that is ignored stays ignored. The program is in a process group of its own, so that Ctrl-C of a
 // terminal comes here alone, has no terminal as its input, and is ended where this process is killed. SystemError if it
 // cannot be started.
 LaunchEnd run_launcher(const std::vector<std::string>& words);

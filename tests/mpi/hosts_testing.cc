@@ -25,6 +25,7 @@ namespace fs = std::filesystem;
 constexpr const char* kLink = "link0";
 constexpr const char *kStartA = "10.77.1.1", *kStartB = "10.77.2.1";
 constexpr const char *kHostA = "10.77.1.2", *kHostB = "10.77.2.2";
+constexpr const char* kSshd = "/usr/sbin/sshd";
 
 struct Said {
   int status = -1;
@@ -101,7 +102,9 @@ TwoHosts::TwoHosts(const fs::path& scratch) : scratch_(scratch) {
   connect(a_, "10.77.0.1", b_, "10.77.0.2", kLink);
   connect(start_, kStartA, a_, kHostA, "start_a");
   connect(start_, kStartB, b_, kHostB, "start_b");
+  has_sshd_ = fs::exists(kSshd) && say("command -v ssh ssh-keygen").status == 0;
   write_files();
+  if (has_sshd_) start_sshd();
 }
 
 TwoHosts::~TwoHosts() {
@@ -148,10 +151,29 @@ void TwoHosts::write_files() const {
   std::ofstream(hostfile()) << fmt::format("{} slots=1\n{} slots=1\n", kHostA, kHostB);
 }
 
+// A daemon a host, which ends with the host's processes. One key is the hosts' and the user's.
+void TwoHosts::start_sshd() const {
+  fs::create_directories("/run/sshd");  // where it gives up its rights
+  const fs::path key = scratch_ / "key";
+  for (const char* end : {"", ".pub"}) fs::remove(key.string() + end);
+  must(fmt::format("ssh-keygen -q -t ed25519 -N '' -f {}", key.string()));
+  const fs::path settings = scratch_ / "sshd_config";
+  std::ofstream(settings) << fmt::format(
+      "HostKey {0}\nAuthorizedKeysFile {0}.pub\nPermitRootLogin yes\nStrictModes no\nUsePAM no\nPidFile none\n",
+      key.string());
+  for (const Host& host : {a_, b_})
+    must(fmt::format("nsenter -t {} -n -m -u -i -p -- {} -f {}", host.process, kSshd, settings.string()));
+}
+
 std::vector<std::string> TwoHosts::words_at_start(const std::vector<std::string>& words) const {
   // The names of both Open MPIs, 4 and 5. Messages between ranks take the link between the hosts.
   std::vector<std::string> all = {"-t", std::to_string(start_.process), "-n", "--", "env"};
-  const std::string agent = (scratch_ / "reach").string();
+  std::string agent = (scratch_ / "reach").string();
+  if (has_sshd_) {
+    agent = fmt::format(
+        "ssh -F none -i {} -o BatchMode=yes -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR",
+        (scratch_ / "key").string());
+  }
   for (const std::string& variable : {"OMPI_MCA_plm_rsh_agent=" + agent, "PRTE_MCA_plm_ssh_agent=" + agent,
                                       std::string("OMPI_MCA_btl_tcp_if_include=10.77.0.0/24"),
                                       std::string("OMPI_MCA_plm_rsh_no_tree_spawn=1")})
@@ -169,6 +191,16 @@ int64_t TwoHosts::bytes_on_link() const {
 
 void TwoHosts::cut_link() const {
   must(fmt::format("nsenter -t {} -n ip link set {} down", a_.process, kLink));
+}
+
+bool TwoHosts::limit_link(double bits_per_second) const {
+  for (const Host& host : {a_, b_}) {
+    const std::string limit =
+        fmt::format("nsenter -t {} -n tc qdisc replace dev {} root tbf rate {:.0f}bit burst {} latency 400ms",
+                    host.process, kLink, bits_per_second, kBurstBytes);
+    if (say(limit).status != 0) return false;
+  }
+  return true;
 }
 
 void TwoHosts::signal_second(const std::string& program, int signal) const {

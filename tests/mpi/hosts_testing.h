@@ -5,7 +5,8 @@
 //
 //   start ── 10.77.1.0/24 ── shoe-a ── 10.77.0.0/24 ── shoe-b ── 10.77.2.0/24 ── start
 //
-// mpirun reaches a host with nsenter in place of ssh. All of it goes when the object does. The hosts share the machine's files.
+// mpirun reaches a host by ssh: each has an sshd of its own. Where there is no sshd (openssh-server), nsenter stands for both. All of it
+// goes when the object does. The hosts share the machine's files.
 #pragma once
 
 #include <cstdint>
@@ -32,10 +33,15 @@ class TwoHosts {
   std::vector<std::string> words_at_start(const std::vector<std::string>& words) const;
   static constexpr const char* kEnter = "/usr/bin/nsenter";
   std::filesystem::path hostfile() const { return scratch_ / "hosts"; }
+  // "ssh" or "nsenter".
+  const char* way_to_hosts() const { return has_sshd_ ? "ssh" : "nsenter"; }
 
   // Bytes that have gone from the first host to the second, and back.
   int64_t bytes_on_link() const;
   void cut_link() const;
+  // Either way no more than this from now on, but for kBurstBytes at once (tc's token bucket). Not everywhere: false if there is none.
+  bool limit_link(double bits_per_second) const;
+  static constexpr int64_t kBurstBytes = 65536;
 
   // To the processes of a program, by its path, on the second host.
   void signal_second(const std::string& program, int signal) const;
@@ -51,10 +57,12 @@ class TwoHosts {
   void connect(const Host& a, const std::string& address_a, const Host& b, const std::string& address_b,
                const std::string& device) const;
   void write_files() const;
+  void start_sshd() const;
 
   std::filesystem::path scratch_;
   std::string missing_;
   Host start_, a_, b_;
+  bool has_sshd_ = false;
 };
 
 }  // namespace shoehorn::testing

@@ -76,7 +76,7 @@ class SeveralHosts : public CliTest {
 TEST_F(SeveralHosts, TrainAsOneHostDoes) {
   constexpr int64_t kFewSteps = 2, kSteps = 20;
   for (const char* stage : {"0", "3"}) {
-    SCOPED_TRACE(stage);
+    SCOPED_TRACE(fmt::format("stage {}, reached by {}", stage, hosts_->way_to_hosts()));
     const std::vector<std::string> method = {"--zero_stage",    stage, "--zero_persistence_threshold", "0",
                                              "--logging_steps", "100"};
     const auto with_steps = [&](int64_t steps) {
@@ -100,6 +100,39 @@ TEST_F(SeveralHosts, TrainAsOneHostDoes) {
     EXPECT_GE(all - few, (kSteps - kFewSteps) * planned - few / 10);
     EXPECT_LE(all - few, (kSteps - kFewSteps) * planned + all / 10);
   }
+}
+
+// Over a link of 4 Mbit/s a run takes the time of its bytes, and has the same result.
+TEST_F(SeveralHosts, WaitForASlowLink) {
+  constexpr double kBitsPerSecond = 4e6;
+  const std::vector<std::string> steps = {"--max_steps",     "10", "--save_strategy", "no",
+                                          "--logging_steps", "100"};
+  link_bytes_of("fast", steps);
+  if (!hosts_->limit_link(kBitsPerSecond))
+    GTEST_SKIP() << "no tc with a token bucket (iproute2, CONFIG_NET_SCH_TBF)";
+  const auto begin = std::chrono::steady_clock::now();
+  link_bytes_of("slow", steps);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const auto bytes = static_cast<double>(10 * planned_bytes_of_a_step({}));  // either way
+  EXPECT_GE(seconds, (bytes - TwoHosts::kBurstBytes) * 8 / kBitsPerSecond);
+  EXPECT_GT(bytes, 2 * TwoHosts::kBurstBytes) << "there is something to wait for";
+  EXPECT_TRUE(read_text_file(path("slow") / "model.safetensors") ==
+              read_text_file(path("fast") / "model.safetensors"));
+}
+
+// A stop of the launcher reaches the ranks on both hosts: the first saves, and the exit code is that of one process.
+TEST_F(SeveralHosts, StopTogether) {
+  StartedProgram program = start_on_hosts(
+      "stopped", {"--max_steps", "100000", "--save_steps", "100000000", "--logging_steps", "10"});
+  for (int i = 0; i < 2400 && program.output().find("step 10 ") == std::string::npos; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  kill(program.pid(), SIGTERM);
+  const ProgramRun result = program.wait();
+  EXPECT_EQ(result.exit_code, 128 + SIGTERM) << result.output << result.error;
+  const LatestCheckpoint latest = latest_checkpoint(path("stopped"));
+  ASSERT_TRUE(latest.path) << result.output << result.error;
+  EXPECT_EQ(checkpoint_defect(*latest.path, VerifiedFiles::kAll), "");
+  EXPECT_FALSE(hosts_->runs_program(SHOEHORN_PROGRAM));
 }
 
 // What happens to a run, and what its error says then.

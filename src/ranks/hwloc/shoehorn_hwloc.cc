@@ -2,6 +2,7 @@
 #include "ranks/hwloc_library.h"
 
 #include <hwloc.h>
+#include <hwloc/distances.h>
 
 #include <algorithm>
 #include <array>
@@ -132,24 +133,71 @@ ordered_json bridges_of(hwloc_obj_t device) {
   return bridges;
 }
 
+std::string bus_of(hwloc_obj_t device) {
+  const PciDevice& pci = device->attr->pcidev;
+  std::array<char, 32> bus{};
+  std::snprintf(bus.data(), bus.size(), "%04x:%02x:%02x.%01x", pci.domain, pci.bus, pci.dev, pci.func);
+  return bus.data();
+}
+
 ordered_json devices_of(hwloc_topology_t topology) {
   ordered_json devices = ordered_json::array();
   for (hwloc_obj_t device = nullptr; (device = hwloc_get_next_pcidev(topology, device)) != nullptr;) {
     const PciDevice& pci = device->attr->pcidev;
     const bool is_network = pci.class_id >> 8 == kNetworkClass;
     if (!is_network && !is_gpu(pci)) continue;
-    std::array<char, 32> bus{};
-    std::snprintf(bus.data(), bus.size(), "%04x:%02x:%02x.%01x", pci.domain, pci.bus, pci.dev, pci.func);
+    const std::string bus = bus_of(device);
     const hwloc_obj_t place = hwloc_get_non_io_ancestor_obj(topology, device);
-    devices.push_back({{"name", name_of(device, bus.data())},
+    devices.push_back({{"name", name_of(device, bus)},
                        {"kind", is_network ? "network" : "gpu"},
-                       {"bus", bus.data()},
+                       {"bus", bus},
                        {"model", info_of(device, "PCIDevice")},
                        {"processors", list_of(place->cpuset)},
                        {"numa_nodes", list_of(place->nodeset)},
                        {"bridges", bridges_of(device)}});
   }
   return devices;
+}
+
+struct ReleaseDistances {
+  hwloc_topology_t topology;
+  void operator()(hwloc_distances_s* distances) const { hwloc_distances_release(topology, distances); }
+};
+using Distances = std::unique_ptr<hwloc_distances_s, ReleaseDistances>;
+
+// The PCI device that an object of the system's is of; null for a switch's port.
+hwloc_obj_t pci_device_of(hwloc_obj_t object) {
+  while (object != nullptr && object->type != HWLOC_OBJ_PCI_DEVICE) object = object->parent;
+  return object;
+}
+
+// Links between pairs of GPUs, through switches too, where hwloc has NVML.
+ordered_json nvlinks_of(hwloc_topology_t topology) {
+  ordered_json links = ordered_json::array();
+  unsigned count = 1;
+  hwloc_distances_s* found = nullptr;
+  if (hwloc_distances_get_by_name(topology, "NVLinkBandwidth", &count, &found, 0) != 0 || count == 0)
+    return links;
+  const Distances distances(found, {topology});
+  const auto is_switch = [](hwloc_obj_t object) {
+    return object->subtype != nullptr && std::string(object->subtype) == "NVSwitch";
+  };
+  // Without a switch it leaves nothing.
+  if (std::any_of(found->objs, found->objs + found->nbobjs, is_switch))
+    hwloc_distances_transform(topology, found, HWLOC_DISTANCES_TRANSFORM_TRANSITIVE_CLOSURE, nullptr, 0);
+  if (hwloc_distances_transform(topology, found, HWLOC_DISTANCES_TRANSFORM_LINKS, nullptr, 0) != 0)
+    return links;
+  for (unsigned a = 0; a < found->nbobjs; ++a) {
+    for (unsigned b = a + 1; b < found->nbobjs; ++b) {
+      const uint64_t number = found->values[a * found->nbobjs + b];
+      hwloc_obj_t from = pci_device_of(found->objs[a]), to = pci_device_of(found->objs[b]);
+      if (number == 0 || from == nullptr || to == nullptr || is_switch(found->objs[a]) ||
+          is_switch(found->objs[b]))
+        continue;
+      links.push_back({{"from", bus_of(from)}, {"to", bus_of(to)}, {"links", number}});
+    }
+  }
+  return links;
 }
 
 }  // namespace
@@ -187,7 +235,8 @@ __attribute__((visibility("default"))) const char* shoehorn_hwloc_topology(int i
   text = ordered_json{{"packages", packages_of(made)},
                       {"numa_nodes", numa_nodes_of(made)},
                       {"caches", caches_of(made)},
-                      {"devices", devices_of(made)}}
+                      {"devices", devices_of(made)},
+                      {"nvlinks", nvlinks_of(made)}}
              .dump(-1, ' ', false, ordered_json::error_handler_t::replace);
   return text.c_str();
 }
