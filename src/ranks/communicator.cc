@@ -30,6 +30,10 @@ double seconds_since(Clock::time_point begin) {
 
 }  // namespace
 
+double LinkPace::seconds_of(int64_t bytes) const {
+  return latency_seconds + static_cast<double>(bytes) / bytes_per_second;
+}
+
 std::string Communicator::name_of(int32_t rank) const {
   const auto at = static_cast<size_t>(rank);
   return at < hosts_.size() ? fmt::format("rank {} on {}", rank, hosts_[at]) : fmt::format("rank {}", rank);

@@ -33,9 +33,7 @@ struct LinkPace {
   double latency_seconds = 0;
   double bytes_per_second = 0;
 
-  double seconds_of(int64_t bytes) const {
-    return latency_seconds + static_cast<double>(bytes) / bytes_per_second;
-  }
+  double seconds_of(int64_t bytes) const;
 };
 
 struct RankPlace {

@@ -33,7 +33,7 @@ TEST(RankLauncher, AStopIsASuccessUnlessItFails) {
       << "the checkpoint was not saved";
 }
 
-// A signal reaches mpirun where there is no rank, and its group is not this process's: Ctrl-C of a terminal does not.
+// Where there is no rank mpirun is told, as it passes signals on, and its group is not this process's: Ctrl-C of a terminal does not.
 TEST(RankLauncher, PassesASignalOn) {
   std::array<int, 2> ends{};
   ASSERT_EQ(pipe(ends.data()), 0);
@@ -41,7 +41,7 @@ TEST(RankLauncher, PassesASignalOn) {
   if (launcher == 0) {
     dup2(ends[1], STDOUT_FILENO);
     const LaunchEnd end =
-        run_launcher(shell("trap 'exit 5' TERM; echo $(ps -o pgid= -p $$) $$; while :; do sleep 0.02; done"));
+        run_launcher(shell("trap 'exit 5' USR1; echo $(ps -o pgid= -p $$) $$; while :; do sleep 0.02; done"));
     _exit(end.stop_signal == SIGTERM ? end.exit_code : 99);
   }
   std::string line;
