@@ -230,8 +230,9 @@ class Applier {
                          place("optimizer.type"));
       return;
     }
-    const TypeRow& row = row_of(optimizer_rows(), place("optimizer.type"), *type,
-                                "leave the optimizer out of the file for one of --optim");
+    const std::string at = place("optimizer.type");
+    const TypeRow& row =
+        row_of(optimizer_rows(), at, *type, "leave the optimizer out of the file for one of --optim");
     for (const auto& [key, value] : config_.keys.values) {
       if (!key.starts_with(kParams)) continue;
       const std::string param = key.substr(kParams.size());
@@ -280,7 +281,8 @@ class Applier {
                          place("scheduler.type"));
       return;
     }
-    const TypeRow& row = row_of(schedule_rows(), place("scheduler.type"), *type,
+    const std::string at = place("scheduler.type");
+    const TypeRow& row = row_of(schedule_rows(), at, *type,
                                 "leave the scheduler out of the file for one of --lr_scheduler_type");
     const bool is_cosine = row.type == "warmupcosinelr";
     const auto only_of = [&](std::string_view param, bool belongs) {
