@@ -62,6 +62,11 @@ def lacks_mrpc():
     return None
 
 
+def lacks_texts():
+    missing = [file for file in campaign_entries.TEXTS if not (ROOT / file).exists()]
+    return f"expected the texts that tokenizers are compared on; {', '.join(missing)} is missing" if missing else None
+
+
 def lacks_fortunes():
     if not pathlib.Path("/usr/share/games/fortunes").is_dir():
         return "expected the package fortunes; run make setup"
@@ -94,6 +99,7 @@ REQUIREMENTS = {
     "peers": lacks_peers,
     "minilm": lacks_minilm,
     "mrpc": lacks_mrpc,
+    "texts": lacks_texts,
     "fortunes": lacks_fortunes,
     "compiler": lacks_compiler,
     "llm_c": lacks_llm_c,

@@ -34,7 +34,10 @@ PLANS = {
     "sgd": "--optim sgd",
 }
 MRPC = ".cache/mrpc/msr_paraphrase_train.txt"
+TEXTS = (".cache/shakespeare/input.txt", ".cache/wikitext-2/valid.txt")
 MRPC_COLUMNS = "--text_column_names '#1 String,#2 String' --label_column_name Quality"
+# Of tests/python/tokenizer_families.py.
+FAMILIES = ("gpt2", "roberta", "llama3", "qwen", "smollm2", "added", "llama2", "mistral", "gemma", "t5")
 EXEC_BENCH = "build/src/exec/cpu/exec_cpu_bench"
 # The build of another Debian, in a root that has its libraries; bench/README.md says how to make it.
 TRIXIE_ROOT = ".cache/trixie"
@@ -93,6 +96,16 @@ def text(setting):
     flags = "--bf16 " if setting == "bf16" else ""
     command = f"bench/compare_text.py --model_name_or_path .cache/minilm --train_file {MRPC} {flags}--steps 40 --repeats 1 --json -"
     return Entry(f"text_minilm_{setting}", command, 3, 3, ("build/shoehorn", "peers", "minilm", "mrpc"), exits=(0, 1))
+
+
+def tokenizer_family(family):
+    texts = " ".join((MRPC, MRPC.replace("train", "test"), *TEXTS))
+    command = (
+        f"python tests/python/tokenizer_families.py build/shoehorn --count 1000000 --families {family} "
+        f"--train {' '.join(TEXTS)} --texts {texts} --json"
+    )
+    # Exit 1: texts differ. The same texts would give the same numbers.
+    return Entry(f"tokenizer_family_{family}", command, 4, 6, ("build/shoehorn", "peers", "mrpc", "texts"), most_runs=1, exits=(0, 1))
 
 
 def anatomy(setting):
@@ -182,6 +195,7 @@ ENTRIES = [
         f"--fortunes /usr/share/games/fortunes --families gpt2 llama3 qwen smollm2 --train {MRPC} --json -",
         5, 2, ("build/src/tokenize/tokenize_bench", "peers", "minilm", "mrpc", "fortunes"),
     ),
+    *(tokenizer_family(family) for family in FAMILIES),
     *(plan(name, flags) for name, flags in PLANS.items()),
     Entry("search_speed", "bench/search_speed.py --repeats 3 --json -", 4, 2, ("build/shoehorn",), most_runs=1),
     Entry("demo", "demo/run.sh build/shoehorn", 1.5, 2, ("build/shoehorn", "minilm", "fortunes"), output="demo"),

@@ -421,6 +421,18 @@ def tokenizer_table(machine):
     return ("texts a second", "Shoehorn", "`encode_batch`", "`encode_batch_fast`", "times the last"), rows
 
 
+FAMILIES = tuple(f"tokenizer_family_{family}" for family in entries.FAMILIES)
+
+
+def tokenizer_families_table(machine):
+    rows = []
+    for name in machine.names(FAMILIES):
+        found, family = machine.of(name), name.removeprefix("tokenizer_family_")
+        of_family = {key: newest(found)["families"][family][key] for key in ("texts", "differing", "megabyte_is_equal")}
+        rows.append([family, f"{of_family['texts']:,}", f"{of_family['differing']:,}", "equal" if of_family["megabyte_is_equal"] else "differs"])
+    return ("chain of", "texts", "that differ", "a megabyte without a space"), rows
+
+
 def quality_table(entry):
     def table(machine):
         found = machine.of(entry)
@@ -494,6 +506,7 @@ FIGURES = [
     Figure("checksum_pairs", ("checksum_pairs",), checksum_pairs_table, only_newest=True),
     Figure("packing", ("packing",), packing_table),
     Figure("tokenizer", ("tokenizer",), tokenizer_table),
+    Figure("tokenizer_families", FAMILIES, tokenizer_families_table, only_newest=True),
     Figure("planning", PLANS, planning_table),
     Figure("search_speed", ("search_speed",), search_speed_table),
     Figure("lora", LORA_PLANS, lora_table),

@@ -104,6 +104,9 @@ def example_output(name):
         return quality()
     if name.startswith("anatomy_"):
         return anatomy()
+    if name.startswith("tokenizer_family_"):
+        compared_texts = {"texts": 1000, "differing": 0, "megabyte_seconds": 0.5, "megabyte_is_equal": True}
+        return {"random_texts": 900, "seed": 1, "families": {name.removeprefix("tokenizer_family_"): compared_texts}}
     rates = {"shoehorn": [30.0, 40.0, 50.0], "encode_batch": [1.0], "encode_batch_fast": [2.0]}
     counters = {f"{key}_{what}": 1.0 for _, key in figures.UPDATES for what in ("ms", "share", "of_adamw")}
     demo_lines = ["== What it will take", "== Training: x", "  scalar 1", "  by component", "    head 2", "  persistent arena 3"]

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Holds the program's tokenizer to Hugging Face's `tokenizers` on random texts, one family of models after the other.
 
-    tests/python/tokenizer_families.py build/shoehorn [--count 1000000] [--train FILE…] [--texts FILE…] [--families NAME…]
+    tests/python/tokenizer_families.py build/shoehorn [--count 1000000] [--train FILE…] [--texts FILE…] [--families NAME…] [--json]
 
 For each family: trains a small tokenizer with its chain of parts on the files of --train (without any on the text of
 tests/golden/chain_make.py), then encodes --count random texts, and every line of --texts, with both. Ids, offsets in
 characters and decoded texts must be equal; the first texts where they are not are printed. Also encodes a megabyte
-without a space. `tokenizers` is looked for in this Python, then where round_trip.py looks; exits with 77 where there is
-none.
+without a space. --json prints one JSON object behind the lines: of each family the number of texts, of those that differ,
+and what became of the megabyte. `tokenizers` is looked for in this Python, then where round_trip.py looks; exits with 77
+where there is none.
 """
 
 import argparse
@@ -79,7 +80,7 @@ def run(program, action, directory, lines, *flags):
 
 
 def compare(program, file, texts, name):
-    """The number of texts that differ."""
+    """What was compared and how many texts differ, the megabyte too."""
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_str(json.dumps(file))
@@ -118,7 +119,7 @@ def compare(program, file, texts, name):
         is_same = ours == json.dumps(tokenizer.encode(long_text).ids)
         differing += 0 if is_same else 1
         print(f"{name}: {len(texts)} texts, {differing} differ; a megabyte without a space: {seconds:.2f} s, process and output included, {'equal' if is_same else 'NOT EQUAL'}", flush=True)
-    return differing
+    return {"texts": len(texts), "differing": differing, "megabyte_seconds": round(seconds, 3), "megabyte_is_equal": is_same}
 
 
 def main():
@@ -129,6 +130,7 @@ def main():
     parser.add_argument("--train", type=pathlib.Path, nargs="*", default=[])
     parser.add_argument("--texts", type=pathlib.Path, nargs="*", default=[])
     parser.add_argument("--families", nargs="*")
+    parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     if importlib.util.find_spec("tokenizers") is None:
         python = python_with_transformers()
@@ -138,11 +140,13 @@ def main():
         os.execv(python, [python, *sys.argv])
     train = [line for path in arguments.train for line in path.read_text(errors="replace").splitlines(keepends=True)]
     lines = [line for path in arguments.texts for line in path.read_bytes().decode(errors="replace").split("\n")]
-    differing = 0
+    results = {}
     for number, (name, file) in enumerate(family_files(train).items()):
         if not arguments.families or name in arguments.families:
-            differing += compare(arguments.program, file, random_texts(arguments.count, arguments.seed + number) + lines, name)
-    return 1 if differing else 0
+            results[name] = compare(arguments.program, file, random_texts(arguments.count, arguments.seed + number) + lines, name)
+    if arguments.json:
+        print(json.dumps({"random_texts": arguments.count, "seed": arguments.seed, "families": results}))
+    return 1 if any(result["differing"] for result in results.values()) else 0
 
 
 if __name__ == "__main__":
