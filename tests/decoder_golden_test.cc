@@ -4,6 +4,8 @@
 
 #include "golden_step.h"
 #include "io/test_directory.h"
+#include "models/rotary_config.h"
+#include "passes/pipeline.h"
 
 namespace shoehorn {
 namespace {
@@ -19,6 +21,31 @@ TEST_P(DecoderGolden, LogitsLossAndEveryGradient) {
   GoldenStep step(kDecoderGolden / name, kDecoderGolden / name, arrangement.step);
   step.expect_logits();
   step.expect_loss_and_gradients();
+}
+
+// The base and the factors of a program follow from the longest sequence that it has room for: those of two buckets differ.
+TEST(DecoderRotary, AProgramTakesTheFrequenciesOfItsLongestSequence) {
+  const auto frequencies_of = [](const Program& program) {
+    for (const Node& node : program.nodes()) {
+      if (node.kind == OpKind::kRotaryTable)
+        return std::get<RotaryTableAttributes>(node.attributes).rotary.frequencies;
+    }
+    return std::vector<float>();
+  };
+  for (const char* name : {"llama_longrope_long", "llama_dynamic_long", "llama_linear"}) {
+    const std::string file = (kDecoderGolden / name / "config.json").string();
+    const auto model = model_of_config(kDecoderGolden / name / "config.json");
+    const Rotary rotary =
+        rotary_from_json(read_json(file), {.head_size = 8, .max_positions = model->max_position_embeddings()}, file);
+    const ProgramFamily family = build_programs(*model, RunKind::kTrain, BatchBuckets({64, 4, 32}, {{16, 1, 16}}),
+                                                BatchBuckets({64, 4, 32}), {});
+    for (const Program& program : family.programs) {
+      const int64_t longest = family.capacity_of(program).longest_sequence;
+      EXPECT_EQ(frequencies_of(program), rotary.for_length(longest).frequencies) << name << " " << longest;
+    }
+    EXPECT_EQ(rotary.for_length(16).frequencies == rotary.for_length(32).frequencies,
+              std::string(name) == "llama_linear");
+  }
 }
 
 std::string name_of(const ::testing::TestParamInfo<DecoderGolden::ParamType>& info) {
@@ -39,7 +66,7 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Combine(::testing::Values("gpt2", "gpt2_untied", "gpt2_classifier", "gpt2_classifier_padded",
                                          "llama", "llama_tied_biases", "llama_linear", "llama_dynamic",
                                          "llama_llama3", "llama_yarn", "llama_yarn_mscale", "llama_longrope",
-                                         "llama_classifier", "mistral", "qwen2", "qwen2_window", "qwen3"),
+                                         "llama_longrope_long", "llama_dynamic_long", "llama_classifier", "mistral", "qwen2", "qwen2_window", "qwen3"),
                        ::testing::Values(kPlain, kUnfused, kLayerMajor)),
     name_of);
 

@@ -79,6 +79,9 @@ class GoldenBatch {
     return {static_cast<int64_t>(padded), static_cast<int64_t>(rows.size()), 0};
   }
 
+  // Of all rows.
+  int64_t longest() const { return *std::max_element(lengths_.begin(), lengths_.end()); }
+
   // Labels that the loss counts.
   int64_t targets(const std::vector<int64_t>& rows) const {
     if (!has_token_labels()) return std::ssize(rows);
@@ -161,6 +164,7 @@ class ModelWithLogits final : public Model {
   Outputs forward(ModelBuilder& builder) const override { return model_->forward(builder); }
   const Task& task() const override { return model_->task().scored_output() ? model_->task() : task_; }
   int64_t max_positions() const override { return model_->max_positions(); }
+  int64_t max_position_embeddings() const override { return model_->max_position_embeddings(); }
   int64_t vocab_size() const override { return model_->vocab_size(); }
   std::string base_model_prefix() const override { return model_->base_model_prefix(); }
 
@@ -187,7 +191,7 @@ class GoldenStep {
         rows_(facts_["main"]["rows"].get<std::vector<int64_t>>()),
         micro_batches_(split(rows_, step.gradient_accumulation_steps)),
         model_(std::make_unique<ModelWithLogits>(model_of_config(base / "config.json"))),
-        session_(*model_, options_of(step, model_->max_positions())) {
+        session_(*model_, options_of(step, batch_.longest())) {
     session_.reserve();
     TorchGenerator generator(1);
     const LoadedWeights loaded =

@@ -173,7 +173,7 @@ std::string notices_of(const std::string& file, const LoadedDataset& data) {
 
 std::string fit_max_seq_length(TrainingArguments& args, const Model& model, const Tokenizer* tokenizer,
                                bool gives_length) {
-  const int64_t positions = model.max_positions();
+  const int64_t positions = gives_length ? model.max_positions() : model.max_position_embeddings();
   const int64_t most = tokenizer == nullptr ? positions : std::min(positions, tokenizer->model_max_length());
   const int64_t length = args.max_seq_length;
   args.max_seq_length = std::min(length, most);
@@ -204,10 +204,16 @@ Dataset load_evaluation_labels(const TrainingArguments& args, const ModelSource&
 
 namespace {
 
+LanguageModelLimits limits_of(const Model& model) {
+  return {.max_positions = model.max_positions(),
+          .max_position_embeddings = model.max_position_embeddings(),
+          .vocab_size = model.vocab_size()};
+}
+
 LanguageReader language_reader(const TrainingArguments& args, const ModelSource& source,
                                const Tokenizer& tokenizer) {
   return {.tokenizer = tokenizer,
-          .model = {.max_positions = source.model->max_positions(), .vocab_size = source.model->vocab_size()},
+          .model = limits_of(*source.model),
           .tokenizer_files = list_companions(source.tokenizer()),
           .on_progress = texts_progress(args)};
 }
@@ -308,9 +314,7 @@ TextTask load_text_task(TrainingArguments& args, ModelSource& source, bool gives
       return task;
     }
     if (gives_length && !args.block_size) args.block_size = args.max_seq_length;
-    task.notices += fit_block_size(
-        args, {.max_positions = source.model->max_positions(), .vocab_size = source.model->vocab_size()},
-        nullptr);
+    task.notices += fit_block_size(args, limits_of(*source.model), nullptr);
     args.max_seq_length = *args.block_size;
     return task;
   }

@@ -16,6 +16,7 @@ class NextTokenModel final : public Model {
   Outputs forward(ModelBuilder& builder) const override;
   const Task& task() const override { return *task_; }
   int64_t max_positions() const override { return model_.max_positions(); }
+  int64_t max_position_embeddings() const override { return model_.max_position_embeddings(); }
   int64_t vocab_size() const override { return model_.vocab_size(); }
   std::string base_model_prefix() const override { return model_.base_model_prefix(); }
   std::string head_weight() const override { return model_.head_weight(); }

@@ -42,7 +42,7 @@ void check_batch_size(const TrainingArguments& args, const Model& model, int64_t
 
 int64_t random_length(const ParsedArguments& parsed, const Model& model) {
   const int64_t length = parsed.arguments.max_seq_length;
-  return parsed.sets("max_seq_length") ? length : std::min(length, model.max_positions());
+  return parsed.sets("max_seq_length") ? length : std::min(length, model.max_position_embeddings());
 }
 
 Dataset random_steps(const TrainingArguments& args, const Model& model, int64_t steps) {

@@ -33,6 +33,9 @@ class Model {
   // The longest sequence in tokens and the number of token ids; data is checked against both.
   virtual int64_t max_positions() const = 0;
   virtual int64_t vocab_size() const = 0;
+  // The longest sequence, in tokens, where nobody says one: the config's. Models that extend their positions (rotary scaling
+  // of type dynamic) take longer ones.
+  virtual int64_t max_position_embeddings() const { return max_positions(); }
 
   // The hidden size (elements per token between layers); 0 if the model does not say.
   virtual int64_t hidden_size() const { return 0; }

@@ -86,17 +86,64 @@ TEST(DecoderConfig, ALegacyRopeWinsAndThetaIsFoundInBothPlaces) {
   EXPECT_EQ(rotary({{"partial_rotary_factor", 0.5}}), (std::vector<float>{1.0F}));
 }
 
-TEST(DecoderConfig, LongropeHoldsUpToItsOriginalPositions) {
+TEST(DecoderConfig, LongropeTakesItsLongFactorsBeyondTheOriginalPositions) {
   const json config = {
       {"original_max_position_embeddings", 16},
       {"rope_scaling", {{"type", "longrope"}, {"short_factor", {1.0, 2.0}}, {"long_factor", {3.0, 4.0}}}}};
   const Rotary rotary = rotary_from_json(config, {.head_size = 4, .max_positions = 64, .theta = 100}, "c");
-  EXPECT_EQ(rotary.max_positions, 16);
-  EXPECT_EQ(rotary.frequencies.frequencies, (std::vector<float>{1.0F, 0.05F}));
-  EXPECT_FLOAT_EQ(rotary.frequencies.attention_factor, std::sqrt(1.0F + std::log(4.0F) / std::log(16.0F)));
-  EXPECT_THROW(rotary_from_json(with(config, "rope_scaling", {{"type", "longrope"}, {"short_factor", {1.0}}}),
-                                {.head_size = 4, .max_positions = 64}, "c"),
-               UserError);
+  EXPECT_EQ(rotary.max_positions, 64);
+  EXPECT_EQ(rotary.for_length(1).frequencies, (std::vector<float>{1.0F, 0.05F}));
+  EXPECT_EQ(rotary.for_length(16).frequencies, (std::vector<float>{1.0F, 0.05F}));
+  EXPECT_EQ(rotary.for_length(17).frequencies, (std::vector<float>{1.0F / 3, 0.025F}));
+  EXPECT_EQ(rotary.for_length(64).frequencies, (std::vector<float>{1.0F / 3, 0.025F}));
+  for (const int64_t length : {16, 17})
+    EXPECT_FLOAT_EQ(rotary.for_length(length).attention_factor,
+                    std::sqrt(1.0F + std::log(4.0F) / std::log(16.0F)));
+  json both_places = config;
+  both_places["rope_scaling"]["original_max_position_embeddings"] = 32;
+  EXPECT_EQ(
+      rotary_from_json(both_places, {.head_size = 4, .max_positions = 64, .theta = 100}, "c").short_positions,
+      16)
+      << "the config's own key wins";
+  for (const char* missing : {"short_factor", "long_factor"}) {
+    json lacking = config;
+    lacking["rope_scaling"].erase(missing);
+    EXPECT_TRUE(contains(
+        message_of<UserError>([&] { rotary_from_json(lacking, {.head_size = 4, .max_positions = 64}, "c"); }),
+        fmt::format("'{}' of 'rope_scaling' to be a list of 2 numbers, got null", missing)));
+  }
+}
+
+// The base grows by (factor · T / P - (factor - 1))^(D / (D - 2)): here 2 · 96 / 64 - 1 = 2, squared.
+TEST(DecoderConfig, DynamicRopeStretchesTheBaseBeyondTheConfigsPositions) {
+  const json config = {{"rope_scaling", {{"type", "dynamic"}, {"factor", 2.0}}}};
+  const Rotary rotary = rotary_from_json(config, {.head_size = 4, .max_positions = 64, .theta = 100}, "c");
+  EXPECT_EQ(rotary.for_length(1).frequencies, (std::vector<float>{1.0F, 0.1F}));
+  EXPECT_EQ(rotary.for_length(64).frequencies, (std::vector<float>{1.0F, 0.1F}));
+  EXPECT_EQ(rotary.for_length(96).frequencies, (std::vector<float>{1.0F, 0.05F}));
+  EXPECT_LT(rotary.for_length(65).frequencies[1], 0.1F);
+  EXPECT_GT(rotary.max_positions, 1000000);
+  EXPECT_TRUE(contains(message_of<UserError>([&] {
+                         rotary_from_json(config, {.head_size = 2, .max_positions = 64, .theta = 100}, "c");
+                       }),
+                       "more than 2 rotary dimensions"));
+  EXPECT_TRUE(contains(message_of<UserError>([&] {
+                         rotary_from_json({{"rope_scaling", {{"type", "dynamic"}}}},
+                                          {.head_size = 4, .max_positions = 64}, "c");
+                       }),
+                       "expected 'factor' in 'rope_scaling'"));
+}
+
+// A length that nobody gave stays within the config's positions.
+TEST(DecoderConfig, AModelOfDynamicRopeSaysTheConfigsPositions) {
+  const json config = {{"model_type", "llama"},
+                       {"max_position_embeddings", 64},
+                       {"rope_scaling", {{"type", "dynamic"}, {"factor", 2.0}}}};
+  for (const Head head : {Head::kCausalLanguageModel, Head::kSequenceClassification}) {
+    const auto model = model_from_json(config, "c", head);
+    EXPECT_EQ(model->max_position_embeddings(), 64);
+    EXPECT_GT(model->max_positions(), 1000000);
+  }
 }
 
 TEST(DecoderConfig, UnknownKeysStay) {

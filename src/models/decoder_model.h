@@ -22,6 +22,8 @@ struct DecoderFacts {
   int64_t vocab_size = 0;
   int64_t hidden_size = 0;
   int64_t max_positions = 0;
+  int64_t max_position_embeddings =
+      0;  // config.json's, up to which a rotary scaling leaves positions as they were trained
   float initializer_range = 0.02F;
   bool ties_word_embeddings = false;  // the head of a language model is the table of the embeddings
   std::vector<NamedSize> product_sizes;
@@ -54,6 +56,7 @@ class CausalLanguageModel : public Model {
   Outputs forward(ModelBuilder& builder) const override;
   const Task& task() const override { return *task_; }
   int64_t max_positions() const override { return decoder_->facts().max_positions; }
+  int64_t max_position_embeddings() const override { return decoder_->facts().max_position_embeddings; }
   int64_t vocab_size() const override { return decoder_->facts().vocab_size; }
   int64_t hidden_size() const override { return decoder_->facts().hidden_size; }
   std::vector<NamedSize> product_sizes() const override { return decoder_->facts().product_sizes; }
@@ -85,6 +88,7 @@ class DecoderForSequenceClassification : public TextClassifier {
 
   Outputs forward(ModelBuilder& builder) const override;
   int64_t max_positions() const override { return decoder_->facts().max_positions; }
+  int64_t max_position_embeddings() const override { return decoder_->facts().max_position_embeddings; }
   int64_t vocab_size() const override { return decoder_->facts().vocab_size; }
   int64_t hidden_size() const override { return decoder_->facts().hidden_size; }
   std::vector<NamedSize> product_sizes() const override { return decoder_->facts().product_sizes; }

@@ -91,6 +91,7 @@ class Gpt2 final : public DecoderStack {
             .vocab_size = config.vocab_size,
             .hidden_size = config.n_embd,
             .max_positions = config.n_positions,
+            .max_position_embeddings = config.n_positions,
             .initializer_range = config.initializer_range,
             .ties_word_embeddings = config.tie_word_embeddings,
             .product_sizes = {{"hidden", config.n_embd},

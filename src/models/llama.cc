@@ -9,7 +9,6 @@
 #include "models/architecture_list.h"
 #include "models/config_keys.h"
 #include "models/decoder_architecture.h"
-#include "models/rotary_config.h"
 
 namespace shoehorn {
 
@@ -43,11 +42,9 @@ void read_llama_keys(const json& source, const std::string& file, float theta, L
   config.attention_dropout = reader.number("attention_dropout", config.attention_dropout, 0, 0.999F);
   config.pad_token_id = reader.padding_token(config.pad_token_id, config.vocab_size);
   config.tie_word_embeddings = reader.flag("tie_word_embeddings", config.tie_word_embeddings);
-  Rotary rotary = rotary_from_json(
+  config.rotary = rotary_from_json(
       source, {.head_size = config.head_dim, .max_positions = config.max_position_embeddings, .theta = theta},
       file);
-  config.rotary = std::move(rotary.frequencies);
-  config.max_position_embeddings = rotary.max_positions;
 }
 
 namespace {
@@ -62,7 +59,8 @@ class Llama final : public DecoderStack {
         embedding_table(builder, "model.embed_tokens", config_.vocab_size, config_.hidden_size,
                         config_.initializer_range, config_.pad_token_id),
         builder.input(BatchColumn::kInputIds), config_.pad_token_id);
-    const Tensor rotary = builder.rotary_table(config_.rotary);
+    const Tensor rotary =
+        builder.rotary_table(config_.rotary.for_length(builder.capacity().longest_sequence));
     for (int32_t layer = 0; layer < config_.num_hidden_layers; ++layer) {
       const std::string prefix = fmt::format("model.layers.{}.", layer);
       builder.set_region(layer, Component::kAttention);
@@ -84,7 +82,8 @@ class Llama final : public DecoderStack {
             .embedding = "model.embed_tokens.weight",
             .vocab_size = config.vocab_size,
             .hidden_size = config.hidden_size,
-            .max_positions = config.max_position_embeddings,
+            .max_positions = config.rotary.max_positions,
+            .max_position_embeddings = config.max_position_embeddings,
             .initializer_range = config.initializer_range,
             .ties_word_embeddings = config.tie_word_embeddings,
             .product_sizes = {{"hidden", config.hidden_size},

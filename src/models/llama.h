@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "models/decoder_model.h"
+#include "models/rotary_config.h"
 
 namespace shoehorn {
 
@@ -39,7 +40,7 @@ struct LlamaConfig {
   bool output_bias = false;  // of the attention's output
   bool mlp_bias = false;
   bool query_key_norm = false;  // an RMSNorm of each head of queries and keys
-  RotaryFrequencies rotary = {};
+  Rotary rotary = {};
   std::vector<AttentionMask> masks = {};  // of each layer; none: causal
 };
 

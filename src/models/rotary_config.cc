@@ -16,6 +16,17 @@ namespace {
 
 using nlohmann::json;
 
+std::vector<double> frequencies_of(double theta, int64_t dimensions) {
+  std::vector<double> frequencies;
+  for (int64_t i = 0; i < dimensions; i += 2)
+    frequencies.push_back(std::pow(theta, -static_cast<double>(i) / static_cast<double>(dimensions)));
+  return frequencies;
+}
+
+std::vector<float> floats_of(const std::vector<double>& numbers) {
+  return {numbers.begin(), numbers.end()};
+}
+
 class RotaryReader {
  public:
   RotaryReader(const json& config, const RotaryShape& shape, const std::string& file)
@@ -41,12 +52,9 @@ class RotaryReader {
                        dimensions, shape_.head_size);
     }
     const double theta = number("rope_theta", config_number("rope_theta", shape_.theta), 1e-3, 1e18);
-    std::vector<double> frequencies;
-    for (int64_t i = 0; i < dimensions; i += 2) {
-      frequencies.push_back(std::pow(theta, -static_cast<double>(i) / static_cast<double>(dimensions)));
-    }
+    std::vector<double> frequencies = frequencies_of(theta, dimensions);
     double attention_factor = 1;
-    int64_t max_positions = shape_.max_positions;
+    Rotary rotary{.max_positions = shape_.max_positions};
     if (type == "linear") {
       const double factor = number("factor", 1, 1e-3, 1e6);
       for (double& frequency : frequencies) frequency /= factor;
@@ -55,16 +63,26 @@ class RotaryReader {
     } else if (type == "yarn") {
       attention_factor = scale_as_yarn(frequencies, theta);
     } else if (type == "longrope" || type == "su") {
-      attention_factor = scale_as_longrope(frequencies);
-      max_positions = std::min(max_positions, static_cast<int64_t>(original_positions()));
-    } else if (type != "default" && type != "dynamic") {
+      attention_factor = longrope_attention_factor();
+      rotary.short_positions = static_cast<int64_t>(original_positions());
+      rotary.long_frequencies = floats_of(divided(frequencies, "long_factor"));
+      frequencies = divided(frequencies, "short_factor");
+    } else if (type == "dynamic") {
+      rotary.dynamic = DynamicRope{.theta = theta, .factor = needed("factor", 1e-3, 1e6)};
+      if (dimensions == 2) {
+        throw user_error(
+            "[{}] expected more than 2 rotary dimensions a head with the 'rope_type' dynamic, got 2", file_);
+      }
+      rotary.short_positions = shape_.max_positions;
+      rotary.max_positions = kMaxRows;
+    } else if (type != "default") {
       throw user_error(
           "[{}] expected the 'rope_type' of '{}' to be default, linear, dynamic, llama3, yarn or longrope, got {}",
           file_, key_, type.dump());
     }
-    return {.frequencies = {.frequencies = {frequencies.begin(), frequencies.end()},
-                            .attention_factor = static_cast<float>(attention_factor)},
-            .max_positions = max_positions};
+    rotary.frequencies = {.frequencies = floats_of(frequencies),
+                          .attention_factor = static_cast<float>(attention_factor)};
+    return rotary;
   }
 
  private:
@@ -100,10 +118,14 @@ class RotaryReader {
     return value.get<double>();
   }
 
+  // The config's own key wins, as in transformers.
   double original_positions() const {
-    const double stated =
-        config_number("original_max_position_embeddings", static_cast<double>(shape_.max_positions));
-    return number("original_max_position_embeddings", stated, 1, 1e12);
+    const double in_rope =
+        number("original_max_position_embeddings", static_cast<double>(shape_.max_positions), 1, 1e12);
+    const double stated = config_number("original_max_position_embeddings", in_rope);
+    if (stated >= 1 && stated <= 1e12) return stated;
+    throw user_error("[{}] expected 'original_max_position_embeddings' to be from 1 to 1e12, got {}", file_,
+                     stated);
   }
 
   // Long waves are stretched, short ones stay, those between are interpolated.
@@ -153,20 +175,25 @@ class RotaryReader {
     return mscale != 0 && mscale_all != 0 ? scale(mscale) / scale(mscale_all) : scale(1);
   }
 
-  // Ding et al., 2024: a factor a frequency. Returns the factor of cosines and sines.
-  double scale_as_longrope(std::vector<double>& frequencies) const {
-    const double positions = original_positions();
-    const json factors = rope_.value("short_factor", json());
+  // By the list of one number for each frequency at `key`.
+  std::vector<double> divided(std::vector<double> frequencies, const char* key) const {
+    const json factors = rope_.value(key, json());
     if (!factors.is_array() || factors.size() != frequencies.size()) {
-      throw user_error("[{}] expected 'short_factor' of '{}' to be a list of {} numbers, got {}", file_, key_,
+      throw user_error("[{}] expected '{}' of '{}' to be a list of {} numbers, got {}", file_, key, key_,
                        frequencies.size(), factors.dump());
     }
     for (size_t i = 0; i < frequencies.size(); ++i) {
       if (!factors[i].is_number() || !(factors[i].get<double>() > 0))
-        throw user_error("[{}] expected positive numbers in 'short_factor' of '{}', got {}", file_, key_,
+        throw user_error("[{}] expected positive numbers in '{}' of '{}', got {}", file_, key, key_,
                          factors[i].dump());
       frequencies[i] /= factors[i].get<double>();
     }
+    return frequencies;
+  }
+
+  // Of cosines and sines, with either list.
+  double longrope_attention_factor() const {
+    const double positions = original_positions();
     const double factor = number("factor", static_cast<double>(shape_.max_positions) / positions, 1e-3, 1e6);
     if (const auto stated = find("attention_factor")) return checked("attention_factor", *stated, 1e-6, 1e6);
     return factor <= 1 ? 1 : std::sqrt(1 + std::log(factor) / std::log(positions));
@@ -180,6 +207,21 @@ class RotaryReader {
 };
 
 }  // namespace
+
+RotaryFrequencies Rotary::for_length(int64_t longest) const {
+  if (longest <= short_positions) return frequencies;
+  RotaryFrequencies scaled = frequencies;
+  if (dynamic) {
+    const auto dimensions = 2 * static_cast<double>(frequencies.frequencies.size());
+    const double lengths = static_cast<double>(longest) / static_cast<double>(short_positions);
+    const double growth = dynamic->factor * lengths - (dynamic->factor - 1);
+    const double theta = dynamic->theta * std::pow(growth, dimensions / (dimensions - 2));
+    scaled.frequencies = floats_of(frequencies_of(theta, std::ssize(frequencies.frequencies) * 2));
+  } else {
+    scaled.frequencies = long_frequencies;
+  }
+  return scaled;
+}
 
 Rotary rotary_from_json(const json& config, const RotaryShape& shape, const std::string& file) {
   return RotaryReader(config, shape, file).read();

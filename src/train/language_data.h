@@ -17,6 +17,7 @@ namespace shoehorn {
 // What a model takes.
 struct LanguageModelLimits {
   int64_t max_positions = 0;
+  int64_t max_position_embeddings = 0;  // where no --block_size is given; 0: max_positions
   int64_t vocab_size = 0;
 };
 
@@ -43,8 +44,8 @@ struct LanguageData {
   std::string notices;        // lines for people: where data or settings are not used as given
 };
 
-// Sets args.block_size to what is used: as given, or else 1024, and at most what model and tokenizer take (a null
-// tokenizer has no limit). Returns a notice where a size that was given is not used, or could be larger.
+// Sets args.block_size to what is used: as given, or else 1024 and at most max_position_embeddings, and at most what model
+// and tokenizer take (a null tokenizer has no limit). Returns a notice where a size that was given is not used, or could be larger.
 std::string fit_block_size(TrainingArguments& args, const LanguageModelLimits& model,
                            const Tokenizer* tokenizer);
 

@@ -282,6 +282,14 @@ TEST_F(LanguageDataTest, BlockSizeIsWhatModelAndTokenizerTake) {
   EXPECT_EQ(fit_block_size(args_, {.max_positions = 32768}, nullptr),
             "block_size: 1024 tokens, where the model takes up to 32768; --block_size gives another\n");
   EXPECT_EQ(args_.block_size, 1024);
+  // A model whose positions go on beyond its config's takes more where it is asked to.
+  const LanguageModelLimits extended = {.max_positions = 32768, .max_position_embeddings = 64};
+  args_.block_size = {};
+  EXPECT_EQ(fit_block_size(args_, extended, nullptr), "");
+  EXPECT_EQ(args_.block_size, 64);
+  args_.block_size = 4096;
+  EXPECT_EQ(fit_block_size(args_, extended, nullptr), "");
+  EXPECT_EQ(args_.block_size, 4096);
 }
 
 TEST_F(LanguageDataTest, RefusesWhatCannotBeTrainedOn) {

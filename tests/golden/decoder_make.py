@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes decoders/NAME/: small decoders of every architecture and rope, and what Transformers computes with them.
 
-  python decoder_make.py [--output_dir decoders]
+  python decoder_make.py [--output_dir decoders] [--only NAME…]
 
 Files are those of distilbert_small/: config.json and model.safetensors as save_pretrained writes them, golden.json and
 golden.safetensors with the batch `main`: loss, logits and every gradient in float64 (norms and angles are float32 inside
@@ -71,6 +71,16 @@ LANGUAGE_MODELS = {
         ),
         False,
     ),  # fmt: skip
+    # The batch's longest text is longer than what the short factors, or the unscaled base, are for.
+    "llama_longrope_long": (
+        "LlamaForCausalLM",
+        rope(
+            "longrope", original_max_position_embeddings=POSITIONS // 2, short_factor=[1.0, 1.2, 1.5, 2.0],
+            long_factor=[1.0, 2.0, 4.0, 8.0],
+        ),
+        False,
+    ),  # fmt: skip
+    "llama_dynamic_long": ("LlamaForCausalLM", dict(rope("dynamic", factor=2.0), max_position_embeddings=20), False),
     "mistral": ("MistralForCausalLM", dict(LLAMA, sliding_window=5), True),
     "qwen2": ("Qwen2ForCausalLM", {k: v for k, v in LLAMA.items() if k != "head_dim"}, True),
     "qwen2_window": (
@@ -216,11 +226,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     here = os.path.dirname(os.path.abspath(__file__))
     parser.add_argument("--output_dir", default=os.path.join(here, "decoders"))
+    parser.add_argument("--only", nargs="*", help="of the models; others stay as they are")
     args = parser.parse_args()
     torch.set_num_threads(1)
-    shutil.rmtree(args.output_dir, ignore_errors=True)
     for name, (class_name, keys, with_autocast) in {**LANGUAGE_MODELS, **CLASSIFIERS}.items():
-        write(os.path.join(args.output_dir, name), class_name, keys, with_autocast)
+        if args.only is None or name in args.only:
+            shutil.rmtree(os.path.join(args.output_dir, name), ignore_errors=True)
+            write(os.path.join(args.output_dir, name), class_name, keys, with_autocast)
 
 
 if __name__ == "__main__":
