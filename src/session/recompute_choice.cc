@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -25,6 +26,11 @@ constexpr int kMostCorrections = 8;
 // Of each packing that tells whether one more value can be kept. Most of the hundreds of values that are looked at fit by their
 // bytes and in no packing, and a search for one would end with its whole effort spent.
 constexpr int64_t kKeepEffort = kDefaultPackEffort / 64;
+// Exchanges of values end when the steps that were made to try them have so many nodes together: all of them in a small model, a
+// few in one of many layers, where a single value is a small part of the step.
+constexpr int64_t kMostExchangeNodes = 8192;
+// Sums of seconds that differ by less are equal but for their rounding.
+constexpr double kSameSeconds = 1e-9;
 // Sums of layers that are remembered between two of them.
 constexpr size_t kMostSums = 2048;
 
@@ -137,7 +143,9 @@ class Chooser {
           "[--activation_budget] expected at least {}, got {}: no set of recomputed values needs less",
           format_bytes(least_bytes_), format_bytes(budget_bytes_));
     }
-    keep_what_fits(*found);
+    do {
+      keep_what_fits(*found);
+    } while (exchange_in_layers(*found));
     return result(std::move(*found));
   }
 
@@ -235,6 +243,50 @@ class Chooser {
     }
   }
 
+  // Takes another option for single layers where that is faster and within the budget, from the highest layer down; true if it
+  // does. What was of no use in one layer is of none in the lower ones that are alike.
+  bool exchange_in_layers(std::set<std::string>& names) {
+    using Exchange = std::tuple<size_t, std::vector<std::string>, std::vector<std::string>>;
+    std::set<Exchange> useless;  // by kind of layer: what was recomputed in it, and what was tried instead
+    TrialOutcome outcome = trial_.with_set(names);
+    bool changes = false;
+    for (auto layer = options_.layers.rbegin(); layer != options_.layers.rend(); ++layer) {
+      std::set<std::string> others;
+      std::vector<std::string> own;
+      for (const std::string& name : names) {
+        const PlaceOfName place = place_of(name);
+        if (place.layer != layer->layer)
+          others.insert(name);
+        else
+          own.emplace_back(place.in_layer);
+      }
+      if (own.empty()) continue;
+      const double own_seconds = trial_.recompute_seconds(names) - trial_.recompute_seconds(others);
+      for (const RecomputeOption& option : layer->options) {
+        if (option.seconds >= own_seconds * (1 - kSameSeconds)) break;
+        std::set<std::string> exchanged = others;
+        exchanged.insert(option.names.begin(), option.names.end());
+        if (kept_.live_bytes - freed_bytes(exchanged) > budget_bytes_) continue;
+        std::vector<std::string> instead;
+        for (const std::string& name : option.names) instead.emplace_back(place_of(name).in_layer);
+        const Exchange exchange(layer->alike, own, std::move(instead));
+        if (useless.contains(exchange)) continue;
+        if (exchange_nodes_ <= 0) return changes;
+        exchange_nodes_ -= std::ssize(trial_.step().nodes());
+        TrialOutcome trial = trial_.with_set(exchanged);
+        if (trial.seconds >= outcome.seconds || !is_within(trial, kKeepEffort)) {
+          useless.insert(exchange);
+          continue;
+        }
+        names = std::move(exchanged);
+        outcome = std::move(trial);
+        changes = true;
+        break;
+      }
+    }
+    return changes;
+  }
+
   // Those of the names that there may be room for, by the seconds that a byte kept saves, most first; of equal ones the
   // highest layer.
   std::vector<std::string> most_seconds_first(const std::set<std::string>& names,
@@ -265,7 +317,8 @@ class Chooser {
   int64_t budget_bytes_;
   TrialOutcome kept_;
   RecomputeOptions options_;
-  int64_t tried_bytes_ = 0;  // of the step that was tried last
+  int64_t tried_bytes_ = 0;                      // of the step that was tried last
+  int64_t exchange_nodes_ = kMostExchangeNodes;  // that are left
   int64_t least_bytes_ = std::numeric_limits<int64_t>::max();
 };
 
