@@ -33,6 +33,26 @@ PLANS = {
     "adafactor": "--optim adafactor",
     "sgd": "--optim sgd",
 }
+# Full fine-tuning in the fewest bytes: no masters, no clipping, updates in the backward, 8-bit states, of embeddings too.
+FEWEST_BYTES = (
+    "--per_device_train_batch_size 1 --bf16 --master_weights none --max_grad_norm 0 --update_in_backward "
+    "--optim adamw_8bit --optim_args embedding_bits=8"
+)
+# Name -> model and flags of a decoder's run at 1 x 512.
+PEAKS = {
+    "qwen2_0_5b": "qwen2-0.5b",
+    "qwen2_0_5b_checkpointing": "qwen2-0.5b --gradient_checkpointing",
+    "llama_1b": "llama-1b",
+    "llama_1b_checkpointing": "llama-1b --gradient_checkpointing",
+}
+DECODER_PLANS = {
+    "gpt2": "--model gpt2 --max_seq_length 512 --per_device_train_batch_size 4",
+    "llama_135m": "--model llama-135m --max_seq_length 512 --per_device_train_batch_size 4",
+    "qwen2_0_5b": "--model qwen2-0.5b --max_seq_length 512 --per_device_train_batch_size 1",
+    "llama_1b": "--model llama-1b --max_seq_length 512 --per_device_train_batch_size 1",
+    "llama_1b_checkpointing": "--model llama-1b --max_seq_length 512 --per_device_train_batch_size 1 --gradient_checkpointing",
+    "llama_70b": "--model llama-70b --max_seq_length 512 --per_device_train_batch_size 1 --memory_budget 2000GiB",
+}
 MRPC = ".cache/mrpc/msr_paraphrase_train.txt"
 TEXTS = (".cache/shakespeare/input.txt", ".cache/wikitext-2/valid.txt")
 MRPC_COLUMNS = "--text_column_names '#1 String,#2 String' --label_column_name Quality"
@@ -90,6 +110,16 @@ def lowest(rung):
 def plan(name, flags):
     command = "build/shoehorn plan --model_name_or_path bert-large --max_seq_length 512 --per_device_train_batch_size 4"
     return Entry(f"plan_{name}", f"{command} {flags} --json".replace("  ", " "), 0.1, 2, ("build/shoehorn",))
+
+
+def peak(name, words):
+    model, *flags = words.split()
+    command = f"build/shoehorn bench step --model {model} --sequence_length 512 {FEWEST_BYTES} {' '.join(flags)} --steps 2 --json"
+    return Entry(f"peak_{name}", command.replace("  ", " "), 4, 9, ("build/shoehorn",))
+
+
+def decoder_plan(name, flags):
+    return Entry(f"plan_decoder_{name}", f"build/shoehorn plan {flags} --json", 0.1, 2, ("build/shoehorn",))
 
 
 def text(setting):
@@ -197,6 +227,13 @@ ENTRIES = [
     ),
     *(tokenizer_family(family) for family in FAMILIES),
     *(plan(name, flags) for name, flags in PLANS.items()),
+    *(decoder_plan(name, flags) for name, flags in DECODER_PLANS.items()),
+    *(peak(name, words) for name, words in PEAKS.items()),
+    Entry(
+        "parallel_gpt2",
+        "bench/parallel_gpt2.sh --bf16 --per_device_train_batch_size 2 --max_steps 8 --link_bandwidths 10,1 --json",
+        20, 8, ("build/shoehorn", "texts"), most_runs=1,
+    ),
     Entry("search_speed", "bench/search_speed.py --repeats 3 --json -", 4, 2, ("build/shoehorn",), most_runs=1),
     Entry("demo", "demo/run.sh build/shoehorn", 1.5, 2, ("build/shoehorn", "minilm", "fortunes"), output="demo"),
     Entry("fresh_bookworm", "scripts/fresh_machine.sh bookworm demo", 25, 4, ("root",), output="fresh_machine", most_runs=1),

@@ -277,6 +277,58 @@ def data_wait_table(machine):
 
 
 PLANS = tuple(f"plan_{name}" for name in entries.PLANS)
+DECODER_PLANS = tuple(f"plan_decoder_{name}" for name in entries.DECODER_PLANS)
+PEAKS = tuple(f"peak_{name}" for name in entries.PEAKS)
+# Model -> the bytes of a process that full fine-tuning is to stay below.
+PEAK_GOALS = {"qwen2-0.5b": lambda parameters: 5.2 * parameters + 300 * MIB, "llama-1b": lambda _: 6.6e9}
+
+
+def peaks_table(machine):
+    header = ("1 × 512", "runs / campaigns", "parameters, millions", "planned, MiB", "measured, MiB", "goal, MiB")
+    rows = []
+    for name in machine.names(PEAKS):
+        found = machine.of(name)
+        model, *flags = entries.PEAKS[name.removeprefix("peak_")].split()
+        parameters = r.median_over_campaigns(found, at_path("parameters"))
+        planned, measured = at_path("memory_process_predicted_bytes"), at_path("memory_process_measured_bytes")
+        rows.append([
+            f"{model}{' `' + ' '.join(flags) + '`' if flags else ''}", count_runs(found, measured), middle(found, at_path("parameters"), 1, 1e6),
+            middle(found, planned, 0, MIB), middle(found, measured, 0, MIB), f"{PEAK_GOALS[model](parameters) / MIB:,.0f}",
+        ])  # fmt: skip
+    return header, rows
+
+
+def decoder_planning_table(machine):
+    rows = []
+    for name in machine.names(DECODER_PLANS):
+        found = machine.of(name)
+        label = entries.DECODER_PLANS[name.removeprefix("plan_decoder_")].removeprefix("--model ")
+        rows.append([f"`{label}`", middle(found, at_path("planning_seconds"), 3), middle(found, at_path("planning_peak_bytes"), 0, MIB)])
+    return ("", "planning, s", "process while planning, MiB"), rows
+
+
+def parallel_table(machine):
+    output = newest(machine.of("parallel_gpt2"))
+    medians = {}
+    for setting in output["settings"]:
+        if "samples_per_second" in setting:
+            medians[setting["mode"], setting["link"] is None] = setting["samples_per_second"]["median"]
+    rows = []
+    for setting in output["settings"]:
+        link = setting["link"]
+        where = "this host's memory" if link is None else f"{link['bytes_per_second'] * 8 / 1e9:g} Gbit/s, {link['latency_seconds'] * 1e6:g} µs"
+        if setting["mode"] == "one process":
+            where = ""
+        speed, run = setting.get("samples_per_second"), setting["runs"][0]
+        if speed is None:
+            rows.append([setting["mode"], where, run["outcome"], "", "", ""])
+            continue
+        beside = speed["median"] / medians["ddp", True] if ("ddp", True) in medians else None
+        rows.append([
+            setting["mode"], where, f"{speed['median']:.3f} ({speed['low']:.3f} to {speed['high']:.3f})", "–" if beside is None else f"{beside:.2f}",
+            f"{run['sent_bytes_in_step'] / MIB:,.0f}", f"{run['process_bytes'] / MIB:,.0f}",
+        ])  # fmt: skip
+    return ("", "link", "samples/s (lowest to highest)", "÷ ddp", "the first rank sends in a step, MiB", "its process, MiB"), rows
 
 
 def plan_label(name):
@@ -508,6 +560,9 @@ FIGURES = [
     Figure("tokenizer", ("tokenizer",), tokenizer_table),
     Figure("tokenizer_families", FAMILIES, tokenizer_families_table, only_newest=True),
     Figure("planning", PLANS, planning_table),
+    Figure("decoder_planning", DECODER_PLANS, decoder_planning_table),
+    Figure("peaks", PEAKS, peaks_table),
+    Figure("parallel", ("parallel_gpt2",), parallel_table, only_newest=True),
     Figure("search_speed", ("search_speed",), search_speed_table),
     Figure("lora", LORA_PLANS, lora_table),
     Figure("optimizers", tuple(OPTIMIZER_PLANS), optimizer_plan_table),

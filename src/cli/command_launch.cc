@@ -167,10 +167,12 @@ std::vector<std::string> same_steps(const ParsedArguments& asked, int64_t ranks)
   return flags;
 }
 
-// True if one rank less can take the run's steps. With local SGD each has an optimizer of its own. Ranks that find their micro-batch themselves say nothing of its size here.
+// True if one rank less can take the run's steps. With local SGD each has an optimizer of its own, with DataParallel one
+// micro-batch. Ranks that find their micro-batch themselves say nothing of its size here.
 bool can_lose_a_rank(const LaunchedRun& run, const ParsedArguments& asked) {
   const TrainingArguments& args = asked.arguments;
-  if (run.keeps_ranks || run.ranks == 1 || args.auto_find_batch_size || args.local_sgd_steps > 0)
+  if (run.keeps_ranks || run.ranks == 1 || args.auto_find_batch_size || args.local_sgd_steps > 0 ||
+      are_replicas(args))
     return false;
   const int64_t ranks = run.ranks - 1;
   const std::vector<std::string> added = same_steps(asked, ranks);
