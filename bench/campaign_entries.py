@@ -114,7 +114,7 @@ def plan(name, flags):
 
 def peak(name, words):
     model, *flags = words.split()
-    command = f"build/shoehorn bench step --model {model} --sequence_length 512 {FEWEST_BYTES} {' '.join(flags)} --steps 2 --json"
+    command = f"build/shoehorn bench step --model {model} --max_seq_length 512 {FEWEST_BYTES} {' '.join(flags)} --max_steps 2 --json"
     return Entry(f"peak_{name}", command.replace("  ", " "), 4, 9, ("build/shoehorn",))
 
 

@@ -31,7 +31,7 @@ struct DynamicRope {
 };
 
 struct Rotary {
-  RotaryFrequencies frequencies;  // of programs whose longest sequence has at most `short_positions`
+  RotaryFrequencies frequencies = {};  // of programs whose longest sequence has at most `short_positions`
   int64_t short_positions = std::numeric_limits<int64_t>::max();
   // Of programs with longer ones: longrope's long_factor, or dynamic. Neither: there are none.
   std::vector<float> long_frequencies = {};

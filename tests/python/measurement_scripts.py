@@ -100,6 +100,15 @@ def example_output(name):
         arenas = [{"name": "persistent", "bytes": 2**20}, {"name": "transient", "bytes": 2**21}]
         sizes = {"trainable_parameters": 7, "process_peak_bytes": 2**23, "planning_seconds": 0.1, "planning_peak_bytes": 2**22}
         return {"arenas": arenas, **sizes}
+    if name.startswith("peak_"):
+        peaks = {"memory_process_predicted_bytes": 2**30, "memory_process_measured_bytes": 2**30 - 2**20}
+        return peaks
+    if name == "parallel_gpt2":
+        run = {"outcome": "measured", "sent_bytes_in_step": 2**20, "process_bytes": 2**30}
+        speed = {"samples_per_second": {"median": 2.0, "low": 1.5, "high": 2.5}}
+        link = {"latency_seconds": 1e-4, "bytes_per_second": 1.25e8}
+        places = (("one process", None), ("ddp", None), ("dp", link))
+        return {"settings": [{"mode": mode, "link": where, "runs": [run], **speed} for mode, where in places]}
     if name.startswith("quality_"):
         return quality()
     if name.startswith("anatomy_"):
