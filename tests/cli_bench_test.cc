@@ -113,7 +113,7 @@ TEST_F(CliBench, WhatDoesNotFitIsShown) {
 }
 
 TEST_F(CliBench, Mistakes) {
-  expect_failure({"bench"}, 2, {"[bench]", "batch, ladder, quality, step"});
+  expect_failure({"bench"}, 2, {"[bench]", "batch, ladder, parallel, quality, step"});
   expect_failure({"bench", "lader"}, 2, {"did you mean ladder?"});
   expect_failure({"bench", "ladder", "--rungs", "bf17"}, 2, {"[--rungs]", "did you mean bf16?"});
   expect_failure({"bench", "ladder", "--steps", "1"}, 2, {"[--steps]", "2 or more"});

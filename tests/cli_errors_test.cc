@@ -21,7 +21,7 @@ class CliErrors : public CliTest {};
 
 TEST_F(CliErrors, CommandLine) {
   expect_failure({"trian"}, 2, {"'trian'", "did you mean train?"});
-  expect_failure({"bench", "stride"}, 2, {"batch, ladder, quality, step", "'stride'"});
+  expect_failure({"bench", "stride"}, 2, {"batch, ladder, parallel, quality, step", "'stride'"});
   expect_failure(train_words({"--learning_rat", "1"}), 2,
                  {"--learning_rat", "did you mean --learning_rate?"});
   expect_failure(train_words({"--learning_rate", "fast"}), 2, {"--learning_rate", "'fast'"});

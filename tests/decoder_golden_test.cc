@@ -35,10 +35,10 @@ TEST(DecoderRotary, AProgramTakesTheFrequenciesOfItsLongestSequence) {
   for (const char* name : {"llama_longrope_long", "llama_dynamic_long", "llama_linear"}) {
     const std::string file = (kDecoderGolden / name / "config.json").string();
     const auto model = model_of_config(kDecoderGolden / name / "config.json");
-    const Rotary rotary =
-        rotary_from_json(read_json(file), {.head_size = 8, .max_positions = model->max_position_embeddings()}, file);
-    const ProgramFamily family = build_programs(*model, RunKind::kTrain, BatchBuckets({64, 4, 32}, {{16, 1, 16}}),
-                                                BatchBuckets({64, 4, 32}), {});
+    const Rotary rotary = rotary_from_json(
+        read_json(file), {.head_size = 8, .max_positions = model->max_position_embeddings()}, file);
+    const ProgramFamily family = build_programs(
+        *model, RunKind::kTrain, BatchBuckets({64, 4, 32}, {{16, 1, 16}}), BatchBuckets({64, 4, 32}), {});
     for (const Program& program : family.programs) {
       const int64_t longest = family.capacity_of(program).longest_sequence;
       EXPECT_EQ(frequencies_of(program), rotary.for_length(longest).frequencies) << name << " " << longest;
@@ -66,7 +66,8 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Combine(::testing::Values("gpt2", "gpt2_untied", "gpt2_classifier", "gpt2_classifier_padded",
                                          "llama", "llama_tied_biases", "llama_linear", "llama_dynamic",
                                          "llama_llama3", "llama_yarn", "llama_yarn_mscale", "llama_longrope",
-                                         "llama_longrope_long", "llama_dynamic_long", "llama_classifier", "mistral", "qwen2", "qwen2_window", "qwen3"),
+                                         "llama_longrope_long", "llama_dynamic_long", "llama_classifier",
+                                         "mistral", "qwen2", "qwen2_window", "qwen3"),
                        ::testing::Values(kPlain, kUnfused, kLayerMajor)),
     name_of);
 

@@ -23,12 +23,13 @@ using enum ArgumentKind;
 constexpr double kBytesOfGigabit = 1e9 / 8;
 
 constexpr const char* kParallelIntroduction =
-    R"(One training on ranks of this host, in turns: by one process with the threads of all, by DataParallel (dp) and by ranks that
-each update (ddp), over the host's memory and over slower links, whose time messages then take. The effective batch is the
-same. Give the model, the files and other flags of train, of a rank: --max_steps and a small --per_device_train_batch_size keep it short.
+    R"(One training on ranks of this host, in turns: by one process with the threads of all, by DataParallel (dp) and by
+ranks that each update (ddp), over the host's memory and over slower links, whose time messages then take. The
+effective batch is the same. Give the model, the files and other flags of train, of a rank; --max_steps and a small
+--per_device_train_batch_size keep it short.
 
-  shoehorn bench parallel --model_type gpt2 --tokenizer_name DIR --task causal-lm --train_file corpus.txt --max_steps 20
-      --per_device_train_batch_size 4 [FLAGS]
+  shoehorn bench parallel --model_type gpt2 --tokenizer_name DIR --task causal-lm --train_file corpus.txt
+      --max_steps 20 --per_device_train_batch_size 4 [FLAGS]
 )";
 
 // Flags of train that the command sets itself.

@@ -149,8 +149,8 @@ std::string fit_block_size(TrainingArguments& args, const LanguageModelLimits& m
   const int64_t of_tokenizer =
       tokenizer == nullptr ? std::numeric_limits<int64_t>::max() : tokenizer->model_max_length();
   const std::optional<int64_t> given = args.block_size;
-  const int64_t positions = given || model.max_position_embeddings == 0 ? model.max_positions
-                                                                        : model.max_position_embeddings;
+  const int64_t positions =
+      given || model.max_position_embeddings == 0 ? model.max_positions : model.max_position_embeddings;
   const int64_t most = std::min(positions, of_tokenizer);
   args.block_size = std::min(given.value_or(kUsualBlockSize), most);
   const char* const limit = model.max_positions <= of_tokenizer ? "the model has no more positions"
