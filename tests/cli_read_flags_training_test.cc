@@ -48,6 +48,7 @@ TEST_F(CliReadFlags, Train) {
            {{"allow_resume_changes", "nothing is resumed; ResumeChanged has its tests"},
             {"dataloader_pin_memory", "the arena has the same size; the command plan says whose it is"},
             {"disable_tqdm", "there is no terminal"},
+            {"lock_memory", "the outcome is the same; HostArenaTest and PlannedRunTest have its tests"},
             {"log_level", "there is no notice; CliFlags.NoticesAreHiddenByLogLevel has one"},
             kNoCache,
             kNotSplit,

@@ -157,6 +157,13 @@ std::vector<ArgumentSpec> memory_and_speed() {
        .resume = kIrrelevant,
        .kind = kBytes,
        .help = "most memory the whole process may take, as 6GiB; a plan beyond it is refused before it runs"},
+      {.name = "lock_memory",
+       .group = kMemory,
+       .read_by = kReadByTrain,
+       .field = &Args::lock_memory,
+       .resume = kIrrelevant,
+       .help =
+           "lock the arenas, with the weights, in physical memory before the first step; needs `ulimit -l`"},
       {.name = "num_threads",
        .group = kMemory,
        .field = &Args::num_threads,

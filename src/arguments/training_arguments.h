@@ -114,6 +114,7 @@ struct TrainingArguments {
 
   // Memory and speed. memory_budget is in bytes for the whole process. num_threads unset: exec/backend/thread_count.h.
   std::optional<int64_t> memory_budget = {};
+  bool lock_memory = false;
   std::optional<int64_t> num_threads = {};
   bool gradient_checkpointing = false;
   Kwargs gradient_checkpointing_kwargs = {};

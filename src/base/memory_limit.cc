@@ -31,7 +31,28 @@ std::optional<int64_t> soft_limit(const fs::path& file, std::string_view name) {
   return std::nullopt;
 }
 
+// Bit 14 of the effective capabilities, of which `status` has a hexadecimal number.
+bool may_lock_without_limit(const fs::path& status) {
+  constexpr std::string_view kKey = "CapEff:";
+  constexpr int kIpcLock = 14;
+  std::ifstream in(status);
+  for (std::string line; std::getline(in, line);) {
+    if (!line.starts_with(kKey)) continue;
+    uint64_t capabilities = 0;
+    std::istringstream(line.substr(kKey.size())) >> std::hex >> capabilities;
+    return (capabilities >> kIpcLock & 1) != 0;
+  }
+  return false;
+}
+
 }  // namespace
+
+int64_t lockable_memory_bytes(const fs::path& root) {
+  const fs::path self = root / "proc/self";
+  const std::optional<int64_t> limit = soft_limit(self / "limits", "Max locked memory");
+  if (!limit || may_lock_without_limit(self / "status")) return std::numeric_limits<int64_t>::max();
+  return std::max<int64_t>(0, *limit - bytes_of_key(self / "status", "VmLck").value_or(0));
+}
 
 std::vector<MemoryLimit> memory_limits(const fs::path& root) {
   std::vector<MemoryLimit> limits = memory_cgroup_limits(root);

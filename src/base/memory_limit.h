@@ -41,6 +41,10 @@ MemoryLimit binding_memory_limit(const std::filesystem::path& root = "/");
 // How many bytes a new allocation can have: available_bytes of the binding limit.
 int64_t available_memory_bytes();
 
+// The bytes that this process may still lock in memory: RLIMIT_MEMLOCK (`ulimit -l`) less what it has locked. The largest
+// int64 where there is no limit, or the process has CAP_IPC_LOCK. `root` as above.
+int64_t lockable_memory_bytes(const std::filesystem::path& root = "/");
+
 // The name in JSON: "machine", "overcommit", "cgroup", "address_space", "data_segment", "budget",
 // "other_machine".
 std::string memory_limit_name(MemoryLimitKind kind);

@@ -303,6 +303,25 @@ TEST(MemoryLimit, ResourceLimitsCountWhatTheProcessHas) {
   EXPECT_EQ(with("1048576", "unlimited"), (Binding{MemoryLimitKind::kDataSegment, "", 1, 0}));
 }
 
+TEST(MemoryLimit, LockedMemoryHasALimitOfItsOwn) {
+  const auto lockable = [](const std::string& limit, const std::string& capabilities) {
+    Files files = machine("", "");
+    files["proc/self/status"] =
+        "VmLck:\t    1024 kB\nCapPrm:\tffffffffffffffff\nCapEff:\t" + capabilities + "\n";
+    files["proc/self/limits"] =
+        "Limit                     Soft Limit           Hard Limit           Units     \n"
+        "Max locked memory         " +
+        limit + "           unlimited            bytes     \n";
+    return lockable_memory_bytes(RecordedTree(files).root());
+  };
+  constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
+  EXPECT_EQ(lockable("8388608", "0000000000000000"), int64_t{7} << 20);
+  EXPECT_EQ(lockable("8388608", "00000000ffffbfff"), int64_t{7} << 20) << "every capability but CAP_IPC_LOCK";
+  EXPECT_EQ(lockable("65536", "0000000000000000"), 0) << "more is locked than the limit";
+  EXPECT_EQ(lockable("8388608", "0000000000004000"), kUnlimited) << "CAP_IPC_LOCK";
+  EXPECT_EQ(lockable("unlimited", "0000000000000000"), kUnlimited);
+}
+
 TEST(MemoryLimit, StrictOvercommitIsALimit) {
   Files files = machine("", "");
   files["proc/sys/vm/overcommit_memory"] = "2\n";

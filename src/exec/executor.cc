@@ -80,6 +80,14 @@ Executor::Executor(const StateTable& state, const std::vector<Program>& programs
   }
 }
 
+void Executor::lock_memory() {
+  for (const SpaceArenas& arenas : spaces_) {
+    for (const auto& arena : {std::cref(arenas.persistent), std::cref(arenas.transient)}) {
+      if (arena.get() != nullptr) arena.get()->lock();
+    }
+  }
+}
+
 void Executor::make_streams(const std::vector<Program>& programs) {
   int32_t last_lane = 0;
   for (const Program& program : programs) {

@@ -88,6 +88,9 @@ class Executor {
   // How many bytes one more view of the device's memory can have.
   int64_t largest_view_bytes() const;
 
+  // Keeps the arenas in physical memory. SystemError if the system refuses.
+  void lock_memory();
+
   int64_t arena_bytes() const;
   int64_t resident_arena_bytes() const;
 

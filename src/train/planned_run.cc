@@ -1,6 +1,10 @@
 #include "train/planned_run.h"
 
 #include "analysis/find_anomaly.h"
+#include "base/error.h"
+#include "base/format.h"
+#include "base/memory_limit.h"
+#include "base/rounding.h"
 #include "base/user_error_kinds.h"
 #include "exec/backends.h"
 #include "session/batching.h"
@@ -72,6 +76,14 @@ PlannedRun::PlannedRun(const Model& model, const TrainingArguments& args, RunDat
 
 PlannedRun::~PlannedRun() = default;
 
+void check_lockable(int64_t bytes, int64_t lockable_bytes) {
+  constexpr int64_t kKibibyte = 1024;
+  if (bytes <= lockable_bytes) return;
+  throw user_error(
+      "[--lock_memory] expected that {} may be locked in memory, got {}; allow it by `ulimit -l {}`, or leave the flag out",
+      format_bytes(bytes), format_bytes(lockable_bytes), ceil_divide(bytes, kKibibyte));
+}
+
 Alternatives PlannedRun::alternatives() const {
   return find_alternatives(model_, session_->options(), forecast_,
                            {.micro_batch_size = args_.per_device_train_batch_size,
@@ -83,7 +95,9 @@ Alternatives PlannedRun::alternatives() const {
 void PlannedRun::reserve() {
   if (!forecast_.fits()) throw DoesNotFit(format_refusal(forecast_, alternatives()));
   if (session_->is_reserved()) return;
+  if (args_.lock_memory) check_lockable(forecast_.arena_bytes(), lockable_memory_bytes());
   session_->reserve();
+  if (args_.lock_memory) executor().lock_memory();
   if (trains()) windows_->stage_in(session_->staging());
   // Gradients that overflow are the business of a loss scale, which skips their step.
   if (args_.detect_anomaly)

@@ -48,6 +48,9 @@ struct PlannedRunOptions {
 SessionOptions session_options_of(const Model& model, const TrainingArguments& args, const RunData& data,
                                   WindowIterator* windows);
 
+// UserError that names `ulimit -l` and the bytes if fewer may be locked in memory than a run would lock.
+void check_lockable(int64_t bytes, int64_t lockable_bytes);
+
 class PlannedRun {
  public:
   // Plans, and reserves nothing. Model, arguments and data must outlive the run. UserError for settings that do not go
@@ -73,7 +76,7 @@ class PlannedRun {
   StepRunner& runner() { return *runner_; }
 
   // Reserves the memory, once. DoesNotFit (base/user_error_kinds.h) with the refusal and the alternatives if the plan
-  // exceeds the budget.
+  // exceeds the budget; UserError, before anything is reserved, where lock_memory asks for more than may be locked.
   void reserve();
 
  private:

@@ -47,6 +47,9 @@ class Arena {
   virtual std::byte* host() const = 0;
   // How many bytes are backed by physical memory now, rounded up to whole pages.
   virtual int64_t resident_bytes() const = 0;
+  // Keeps it in physical memory until it is freed, whatever other processes take. SystemError if the system refuses. Nothing to do
+  // where memory is not taken away.
+  virtual void lock() {}
 };
 
 // A point in the work of a stream.

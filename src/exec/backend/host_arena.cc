@@ -49,6 +49,13 @@ void HostArena::touch() {
   }
 }
 
+void HostArena::lock() {
+  if (bytes_ == 0 || mlock(data_, static_cast<size_t>(bytes_)) == 0) return;
+  throw system_error(
+      "[--lock_memory] expected {} that can be locked in memory, got '{}'; raise `ulimit -l`, or leave the flag out",
+      format_bytes(bytes_), std::strerror(errno));
+}
+
 HostArena::~HostArena() {
   if (mapping_ != nullptr) munmap(mapping_, static_cast<size_t>(mapping_bytes_));
 }

@@ -18,6 +18,7 @@ class HostArena final : public Arena {
   std::byte* host() const override { return data_; }
   // As the kernel counts them (mincore).
   int64_t resident_bytes() const override;
+  void lock() override;
 
  private:
   void touch();

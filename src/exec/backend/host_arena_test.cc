@@ -6,6 +6,8 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/memory_limit.h"
+#include "base/proc_file.h"
 
 namespace shoehorn {
 namespace {
@@ -23,6 +25,22 @@ TEST(HostArenaTest, IsZeroedAlignedAndResidentFromTheStart) {
         std::all_of(arena.host(), arena.host() + bytes, [](std::byte b) { return b == std::byte{0}; }));
   }
   EXPECT_EQ(HostArena(0).resident_bytes(), 0);
+}
+
+TEST(HostArenaTest, IsLockedInMemoryOnRequest) {
+  constexpr int64_t kBytes = (int64_t{1} << 20) + 123;
+  if (lockable_memory_bytes() < 2 * kBytes) GTEST_SKIP() << "`ulimit -l` leaves too little";
+  const auto locked = [] { return bytes_of_key("/proc/self/status", "VmLck").value_or(0); };
+  const int64_t before = locked();
+  {
+    HostArena arena(kBytes);
+    EXPECT_EQ(locked(), before);
+    arena.lock();
+    EXPECT_GE(locked() - before, kBytes);
+    EXPECT_LT(locked() - before, kBytes + 2 * sysconf(_SC_PAGESIZE));
+  }
+  EXPECT_EQ(locked(), before) << "freed memory is not locked";
+  HostArena(0).lock();
 }
 
 TEST(HostArenaTest, AReservationThatTheSystemRefusesIsASystemError) {
