@@ -65,6 +65,25 @@ TEST_F(CliRefusal, OffersOfALargeModelFit) {
       has(less, "--bf16 --master_weights none --optim adafactor --max_grad_norm 0 --update_in_backward"));
 }
 
+// A refusal looks at a list of changes, and fit at all of their combinations in the same steps: where one has something, so has the
+// other.
+TEST_F(CliRefusal, FitFindsSomethingWhereverARefusalOffersSomething) {
+  if (kIsSanitized) GTEST_SKIP() << "a sanitizer takes memory of its own";
+  const auto with = [](const std::string& command, const std::vector<std::string>& more) {
+    std::vector<std::string> words = {
+        command, "--model_name_or_path",          "bert-mini", "--max_seq_length",
+        "128",   "--per_device_train_batch_size", "32",        "--memory_budget",
+        "160MiB"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  };
+  const ProgramRun refused = run(with("plan", {}));
+  ASSERT_EQ(refused.exit_code, 2);
+  EXPECT_FALSE(offered(refused.error).empty()) << refused.error;
+  const ProgramRun found = run(with("fit", {"--allow", "numerics,adapters", "--effective_batch_size", "32"}));
+  EXPECT_EQ(found.exit_code, 0) << found.error;
+}
+
 // Weights, states and gradients of one parameter are more than this: nothing can fit, and the refusal says
 // what was tried.
 TEST_F(CliRefusal, NothingFits) {

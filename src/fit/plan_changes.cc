@@ -6,6 +6,7 @@
 #include <array>
 #include <utility>
 
+#include "arguments/step_settings.h"
 #include "base/error.h"
 #include "base/format.h"
 #include "session/smaller_forms.h"
@@ -243,7 +244,6 @@ void check_unused(const TrainingArguments& args, const std::set<Degree>& forbidd
 }
 
 std::vector<FitCandidate> numeric_forms(const FitCandidate& run, const FitSpace& space) {
-  constexpr int64_t kAdapterRank = 8;
   const auto add = [](std::vector<FitCandidate>& all,
                       const std::function<std::optional<FitCandidate>(const FitCandidate&)>& change) {
     for (size_t i = 0, count = all.size(); i < count; ++i) {
@@ -254,13 +254,14 @@ std::vector<FitCandidate> numeric_forms(const FitCandidate& run, const FitSpace&
   add(forms, [&](const FitCandidate& form) { return with_bf16(form, space); });
   add(forms, [&](const FitCandidate& form) { return without_masters(form, space); });
   std::vector<FitCandidate> optimized = forms;
-  for (const char* optim : {"adamw_8bit", "adafactor"}) {
+  for (const SmallerOptimizer& smaller :
+       smaller_optimizers(step_options_of(run.arguments).optimizer.settings)) {
     for (const FitCandidate& form : forms) {
-      if (std::optional<FitCandidate> other = with_optimizer(form, optim, space))
+      if (std::optional<FitCandidate> other = with_optimizer(form, smaller.name, space))
         optimized.push_back(std::move(*other));
     }
   }
-  add(optimized, [&](const FitCandidate& form) { return with_adapters(form, kAdapterRank, space); });
+  add(optimized, [&](const FitCandidate& form) { return with_adapters(form, kOfferedLoraRank, space); });
   std::stable_sort(optimized.begin(), optimized.end(),
                    [](const FitCandidate& a, const FitCandidate& b) { return a.tier < b.tier; });
   return optimized;

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <set>
+
 #include "arguments/argument_table.h"
 #include "base/error_testing.h"
 
@@ -45,6 +48,25 @@ std::vector<FitCandidate> all_changes(const FitCandidate& run, const FitSpace& s
     all.insert(all.end(), forms.begin(), forms.end());
   }
   return all;
+}
+
+// The optimizers that forms of a run have, its own left out.
+std::set<std::string> optimizers_tried(const std::vector<std::string>& flags) {
+  std::set<std::string> names;
+  for (const FitCandidate& form : numeric_forms({parsed(flags)}, kOpen)) {
+    const auto name = std::ranges::find(form.flags, "--optim");
+    if (name != form.flags.end()) names.insert(*std::next(name));
+  }
+  return names;
+}
+
+TEST(PlanChanges, OptimizersAreThoseOfRefusalsAndKeepLessState) {
+  using Names = std::set<std::string>;
+  EXPECT_EQ(optimizers_tried({}), (Names{"adamw_8bit", "adafactor"}));
+  EXPECT_EQ(optimizers_tried({"--optim", "adamw_8bit"}), Names{"adafactor"});
+  EXPECT_EQ(optimizers_tried({"--optim", "lion_32bit"}), (Names{"lion_8bit", "adafactor"}));
+  EXPECT_EQ(optimizers_tried({"--optim", "sgd"}), Names{}) << "there is no state";
+  EXPECT_EQ(optimizers_tried({"--optim", "adafactor"}), Names{});
 }
 
 TEST(PlanChanges, TheFlagsOfAChangeAreTheChange) {

@@ -312,7 +312,7 @@ std::vector<TechniqueEffect> PlanSearch::effects_of_techniques(const FitCandidat
   add("bf16 without fp32 masters", without_masters(half ? *half : asked, open));
   add("8-bit AdamW", with_optimizer(asked, "adamw_8bit", open));
   add("Adafactor", with_optimizer(asked, "adafactor", open));
-  add("LoRA of rank 8", with_adapters(asked, 8, open));
+  add("LoRA of rank 8", with_adapters(asked, kOfferedLoraRank, open));
   add("states shared (ZeRO 1)", with_zero_stage(asked, 1, open));
   add("gradients and states shared (ZeRO 2)", with_zero_stage(asked, 2, open));
   add("all shared (ZeRO 3)", with_zero_stage(asked, 3, open));

@@ -49,18 +49,12 @@ std::vector<Choice> choices_of_type(const StepOptions& step) {
 std::vector<Choice> choices_of_optimizer(const StepOptions& step, const AlternativeScope& scope) {
   std::vector<Choice> optimizers = {{}};
   if (scope.keeps_optimizer) return optimizers;
-  const OptimizerSettings& asked = step.optimizer.settings;
-  const auto add = [&](const char* name, OptimizerSettings settings) {
-    optimizers.push_back({fmt::format(" --optim {}{}", name, scope.has_optim_args ? " --optim_args {}" : ""),
-                          MathsChange::kNumerics,
-                          [settings](StepOptions& o) { o.optimizer.settings = settings; }});
-  };
-  if (const auto* adamw = std::get_if<AdamWSettings>(&asked))
-    add("adamw_8bit", AdamW8bitSettings{*adamw, {}});
-  if (const auto* lion = std::get_if<LionSettings>(&asked)) add("lion_8bit", Lion8bitSettings{*lion, {}});
-  const auto* sgd = std::get_if<SgdSettings>(&asked);
-  const bool has_states = sgd == nullptr || sgd->momentum != 0;
-  if (has_states && !std::holds_alternative<AdafactorSettings>(asked)) add("adafactor", AdafactorSettings{});
+  for (const SmallerOptimizer& smaller : smaller_optimizers(step.optimizer.settings)) {
+    optimizers.push_back(
+        {fmt::format(" --optim {}{}", smaller.name, scope.has_optim_args ? " --optim_args {}" : ""),
+         MathsChange::kNumerics,
+         [settings = smaller.settings](StepOptions& o) { o.optimizer.settings = settings; }});
+  }
   return optimizers;
 }
 
@@ -83,7 +77,8 @@ std::vector<Choice> choices_of_backward(const StepOptions& step) {
 std::vector<Choice> choices_of_adapters(const StepOptions& step) {
   std::vector<Choice> adapters = {{}};
   if (step.lora.rank == 0) {
-    adapters.push_back({" --lora_rank 8", MathsChange::kAdapters, [](StepOptions& o) { o.lora.rank = 8; }});
+    adapters.push_back({fmt::format(" --lora_rank {}", kOfferedLoraRank), MathsChange::kAdapters,
+                        [](StepOptions& o) { o.lora.rank = kOfferedLoraRank; }});
   }
   return adapters;
 }
@@ -193,6 +188,19 @@ Alternatives search_evaluation(const SessionOptions& options, Planner planner) {
 }
 
 }  // namespace
+
+std::vector<SmallerOptimizer> smaller_optimizers(const OptimizerSettings& asked) {
+  std::vector<SmallerOptimizer> smaller;
+  if (const auto* adamw = std::get_if<AdamWSettings>(&asked))
+    smaller.push_back({"adamw_8bit", AdamW8bitSettings{*adamw, {}}});
+  if (const auto* lion = std::get_if<LionSettings>(&asked))
+    smaller.push_back({"lion_8bit", Lion8bitSettings{*lion, {}}});
+  const auto* sgd = std::get_if<SgdSettings>(&asked);
+  const bool has_states = sgd == nullptr || sgd->momentum != 0;
+  if (has_states && !std::holds_alternative<AdafactorSettings>(asked))
+    smaller.push_back({"adafactor", AdafactorSettings{}});
+  return smaller;
+}
 
 Alternatives find_alternatives(const Model& model, const SessionOptions& options,
                                const MemoryForecast& forecast, const AlternativeScope& scope) {

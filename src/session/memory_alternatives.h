@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "graph/optimizer_settings.h"
 #include "session/memory_forecast.h"
 
 namespace shoehorn {
@@ -17,6 +18,16 @@ enum class MathsChange : uint8_t {
   kNumerics,  // another precision, update rule or clipping
   kAdapters,  // other parameters are trained
 };
+
+// Moves that `fit` (fit/plan_changes.h) and a refusal make alike. An optimizer of the same kind that keeps less state, or Adafactor.
+struct SmallerOptimizer {
+  const char* name;  // of --optim
+  OptimizerSettings settings;
+};
+// Those with less state than `asked`, the largest first; none where it has no state, or the least.
+std::vector<SmallerOptimizer> smaller_optimizers(const OptimizerSettings& asked);
+// The rank of adapters that are trained in place of weights.
+inline constexpr int64_t kOfferedLoraRank = 8;
 
 struct Alternative {
   std::string flags;               // to be added to the run's flags
