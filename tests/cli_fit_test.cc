@@ -2,6 +2,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "base/format.h"
 #include "cli_support.h"
 #include "io/json_file.h"
 
@@ -209,6 +210,30 @@ TEST_F(CliFit, APageHasTheFrontierAndTheTechniques) {
     EXPECT_TRUE(contains(page, part)) << part;
   EXPECT_FALSE(contains(page, "Measured, in turns"));
   EXPECT_TRUE(contains(found.output, "Report in " + path("fit.html").string())) << found.output;
+}
+
+// The card above the page, the row of the frontier, the row of the run as asked for, and `plan` say one number.
+TEST_F(CliFit, APageHasOneNumberForAPlan) {
+  const std::vector<std::string> given = {"--report", path("fit.html").string(), "--memory_budget", "1GiB",
+                                          "--fix",    "batch,recompute",         "--json"};
+  const ProgramRun result = run(words("fit", given));
+  ASSERT_EQ(result.exit_code, 0) << result.error;
+  const json found = json::parse(result.output);
+  const json& chosen = found["chosen"];
+  ASSERT_EQ(found["frontier"].front()["added_flags"], chosen["added_flags"]) << "everything fits";
+  EXPECT_EQ(found["frontier"].front()["process_peak_bytes"], chosen["process_peak_bytes"]);
+  expect_planned(chosen["flags"], chosen);
+  for (const json& technique : found["techniques"]) {
+    if (technique["flags"] == chosen["added_flags"]) {
+      EXPECT_EQ(technique["process_peak_bytes"], chosen["process_peak_bytes"]) << technique["name"];
+    }
+  }
+  const std::string page = read_text_file(path("fit.html"));
+  const std::string peak = format_bytes(chosen["process_peak_bytes"].get<int64_t>());
+  const size_t card = page.find(peak);
+  ASSERT_NE(card, std::string::npos) << peak;
+  EXPECT_LT(card, page.find("Less memory takes longer"));
+  EXPECT_NE(page.find(peak, page.find("Less memory takes longer")), std::string::npos) << peak;
 }
 
 TEST_F(CliFit, APageHasWhatWasMeasured) {
