@@ -33,12 +33,97 @@ class CliMemoryLimit : public CliTest {
     return parse_json(run(words("plan"), limits).output, "output");
   }
 
+  // What is measured of a resumed run of `words`, and of an evaluation of what it saved.
+  void expect_other_phases_take(const json& forecast, const std::vector<std::string>& words,
+                                const std::string& what) const {
+    const auto expect_near = [&](int64_t measured, int64_t peak, const char* phase) {
+      EXPECT_LE(std::abs(measured - peak), std::max(peak / 50, 16 * kMebibyte)) << phase << " of " << what;
+    };
+    const ProgramRun resumed = run(resume_words(train_words(words), "3"));
+    ASSERT_EQ(resumed.exit_code, 0) << what << "\n" << resumed.error;
+    expect_near(read_json(output() / "all_results.json")["memory_process_measured_bytes"].get<int64_t>(),
+                forecast["process_peak_bytes"].get<int64_t>(), "resume");
+    std::vector<std::string> eval =
+        eval_words(*std::next(std::ranges::find(words, "--per_device_eval_batch_size")));
+    if (std::ranges::find(words, "--bf16") != words.end()) eval.emplace_back("--bf16");
+    const ProgramRun evaluated = run(eval);
+    ASSERT_EQ(evaluated.exit_code, 0) << what << "\n" << evaluated.error;
+    expect_near(evaluated.peak_bytes, forecast["evaluation_only"]["process_peak_bytes"].get<int64_t>(),
+                "eval");
+  }
+
   // The run is refused and says `why`; nothing is written.
   void expect_refusal(const ProgramLimits& limits, const std::vector<std::string>& why) const {
     std::vector<std::string> parts = {"[memory]", "nothing was reserved"};
     parts.insert(parts.end(), why.begin(), why.end());
     expect_failure(words("train"), 2, parts, limits);
     EXPECT_TRUE(written().empty());
+  }
+
+  // A training that evaluates and saves behind each step.
+  std::vector<std::string> words_of_all_phases(const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> all = {"--per_device_train_batch_size",
+                                    "1024",
+                                    "--per_device_eval_batch_size",
+                                    "256",
+                                    "--validation_file",
+                                    dev(),
+                                    "--eval_strategy",
+                                    "steps",
+                                    "--eval_steps",
+                                    "1",
+                                    "--save_strategy",
+                                    "steps",
+                                    "--save_steps",
+                                    "1"};
+    all.insert(all.end(), more.begin(), more.end());
+    return train_words(all);
+  }
+  std::string dev() const { return path("dev.csv").string(); }
+  std::vector<std::string> resume_words(std::vector<std::string> words, const std::string& steps) const {
+    words.insert(words.end(), {"--resume_from_checkpoint", "true", "--max_steps", steps});
+    return words;
+  }
+  std::vector<std::string> eval_words(const std::string& batch) const {
+    return {"eval",
+            "--model_name_or_path",
+            output().string(),
+            "--validation_file",
+            dev(),
+            "--per_device_eval_batch_size",
+            batch,
+            "--output_dir",
+            path("evaluated").string()};
+  }
+
+  // In a group with room for the plan and what the kernel adds to it every phase runs; where the plan is 2% more than what is left
+  // nothing begins.
+  void expect_every_phase_runs_in_its_plan(const NestedCgroups& groups) const {
+    directory_.write("dev.csv", labelled_csv(512, 5));
+    std::vector<std::string> plan = words_of_all_phases({"--json"});
+    plan[0] = "plan";
+    const json planned = parse_json(run(plan).output, "output");
+    const auto peak = planned["process_peak_bytes"].get<int64_t>();
+    const auto room = [](int64_t bytes) { return bytes + std::max(bytes / 50, 8 * kMebibyte); };
+    const ProgramLimits limits{.cgroup = groups.inner()};
+    const auto expect_run = [&](const std::vector<std::string>& words, int64_t bytes, const char* phase) {
+      ASSERT_TRUE(groups.set_limit(room(bytes))) << phase;
+      const ProgramRun done = run(words, limits);
+      EXPECT_EQ(done.exit_code, 0) << phase << ": " << done.error;
+    };
+    expect_run(words_of_all_phases({"--max_steps", "1"}), peak, "train, evaluate, save");
+    expect_run(resume_words(words_of_all_phases(), "2"), peak, "resume");
+    expect_run(eval_words("256"), planned["evaluation_only"]["process_peak_bytes"].get<int64_t>(),
+               "evaluate alone");
+    fs::remove_all(output());
+    // Pages of libraries that other processes have, too, are not counted in the group: the plan itself says what is left.
+    const int64_t wide = room(peak);
+    ASSERT_TRUE(groups.set_limit(wide));
+    const auto left = parse_json(run(plan, limits).output, "output")["budget_bytes"].get<int64_t>();
+    ASSERT_TRUE(groups.set_limit(wide - (left - peak) - peak / 50));
+    expect_failure(words_of_all_phases(), 2, {"[memory]", "nothing was reserved"}, limits);
+    EXPECT_TRUE(written().empty());
+    EXPECT_EQ(groups.oom_kills(), 0);
   }
 
   void expect_cgroup_is_a_limit(const NestedCgroups& groups) const {
@@ -67,11 +152,25 @@ TEST_F(CliMemoryLimit, CgroupOfVersion1) {
   expect_cgroup_is_a_limit(groups);
 }
 
+TEST_F(CliMemoryLimit, EveryPhaseRunsInACgroupOfItsPlanOfVersion1) {
+  if (kIsSanitized) GTEST_SKIP() << "a sanitizer takes memory of its own";
+  NestedCgroups groups;
+  if (const std::string why = groups.make_version1(); !why.empty()) GTEST_SKIP() << why;
+  expect_every_phase_runs_in_its_plan(groups);
+}
+
 TEST_F(CliMemoryLimit, CgroupOfVersion2) {
   if (kIsSanitized) GTEST_SKIP() << "a sanitizer takes memory of its own";
   NestedCgroups groups;
   if (const std::string why = groups.make_version2(); !why.empty()) GTEST_SKIP() << why;
   expect_cgroup_is_a_limit(groups);
+}
+
+TEST_F(CliMemoryLimit, EveryPhaseRunsInACgroupOfItsPlanOfVersion2) {
+  if (kIsSanitized) GTEST_SKIP() << "a sanitizer takes memory of its own";
+  NestedCgroups groups;
+  if (const std::string why = groups.make_version2(); !why.empty()) GTEST_SKIP() << why;
+  expect_every_phase_runs_in_its_plan(groups);
 }
 
 // Flags of train that go together, drawn by `random`.
@@ -97,14 +196,19 @@ std::vector<std::string> drawn_flags(std::mt19937& random) {
     add({"--activation_budget", "0." + std::to_string(1 + below(8))});
   }
   if ((steps == 1 || is_layer_major) && below(2) == 0) add({"--update_in_backward", "--max_grad_norm", "0"});
-  if (below(4) == 0) add({"--lora_rank", "8"});
+  if (below(4) == 0) {
+    add({"--lora_rank", "8"});
+    if (below(2) == 0) add({"--lora_merge"});
+  }
   return flags;
 }
 
-// The whole process, through loading, training, evaluating and saving: what `plan` says before.
+// The whole process, through loading, training, evaluating and saving: what `plan` says before. Some runs are resumed, and what
+// they saved is evaluated by a process that does nothing else; where there are adapters, some are merged.
 TEST_F(CliMemoryLimit, RandomFlagsTakeWhatIsPlanned) {
   if (kIsSanitized) GTEST_SKIP() << "a sanitizer takes memory of its own";
   constexpr int kDraws = 20;
+  constexpr uint32_t kOthersEvery = 3;
   directory_.write("dev.csv", labelled_csv(512, 5));
   int beside_one_percent = 0;
   for (uint32_t seed = 1; seed <= kDraws; ++seed) {
@@ -124,13 +228,19 @@ TEST_F(CliMemoryLimit, RandomFlagsTakeWhatIsPlanned) {
     plan.emplace_back("--json");
     const ProgramRun planned = run(plan);
     ASSERT_EQ(planned.exit_code, 0) << text << "\n" << planned.error;
-    const auto peak = parse_json(planned.output, "output")["process_peak_bytes"].get<int64_t>();
+    const json forecast = parse_json(planned.output, "output");
+    const auto peak = forecast["process_peak_bytes"].get<int64_t>();
+    int64_t largest_phase = 0;
+    for (const json& phase : forecast["phases"])
+      largest_phase = std::max(largest_phase, phase["process_peak_bytes"].get<int64_t>());
+    EXPECT_EQ(largest_phase, peak) << text;
     const ProgramRun trained = run(train_words(all));
     ASSERT_EQ(trained.exit_code, 0) << text << "\n" << trained.error;
     const json results = read_json(output() / "all_results.json");
     const int64_t off = std::abs(results["memory_process_measured_bytes"].get<int64_t>() - peak);
     EXPECT_LE(off, std::max(peak / 50, 16 * kMebibyte)) << text;
     beside_one_percent += off > std::max(peak / 100, 8 * kMebibyte) ? 1 : 0;
+    if (seed % kOthersEvery == 0) expect_other_phases_take(forecast, all, text);
     fs::remove_all(output());
   }
   EXPECT_LE(beside_one_percent, kDraws / 20);

@@ -78,6 +78,16 @@ class NestedCgroups {
 
   std::filesystem::path inner() const { return outer_ / "inner"; }
   std::filesystem::path limit_file() const { return outer_ / limit_file_; }
+  // How many processes of the inner group the kernel has ended for want of memory; -1 where it does not say.
+  int64_t oom_kills() const {
+    const bool is_version1 = limit_file_ == "memory.limit_in_bytes";
+    std::ifstream in(inner() / (is_version1 ? "memory.oom_control" : "memory.events"));
+    std::string key;
+    for (int64_t count = 0; in >> key >> count;) {
+      if (key == "oom_kill") return count;
+    }
+    return -1;
+  }
   bool set_limit(int64_t bytes) const { return write_to(limit_file(), std::to_string(bytes)); }
 
  private:

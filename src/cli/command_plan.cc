@@ -82,11 +82,30 @@ class StepTimer {
   LoadedCalibration calibration_ = {};
 };
 
+// A process that only evaluates or predicts with the same model, batches and precision, as `eval` and `predict` are; nothing
+// where there is nothing to evaluate.
+std::optional<MemoryForecast> forecast_evaluation(const Model& model, const Trainer& trainer) {
+  SessionOptions options = trainer.session().options();
+  if (options.kind == RunKind::kEvaluate || options.evaluation.sequences == 0) return std::nullopt;
+  options.kind = RunKind::kEvaluate;
+  options.train = {};
+  options.smaller_train.clear();
+  options.staging_bytes = 0;
+  options.step.ranks = {};
+  options.step.dump_directory.clear();
+  options.keeps_code = true;  // the backend is the trainer's, too
+  const Session session(model, std::move(options));
+  MemoryForecast forecast = forecast_least_memory(session, trainer.forecast().budget_bytes);
+  forecast.process_overhead_bytes = trainer.forecast().process_overhead_bytes;
+  return forecast;
+}
+
 struct Plan {
   const Trainer& trainer;
   const StepTimer& timer;
   const PlannedLink& link;
   int64_t samples = 0;  // of the training file
+  std::optional<MemoryForecast> evaluation = {};
   std::vector<PassEffect> effects = {};
   std::vector<RankMethod> methods = {};
 
@@ -110,6 +129,10 @@ nlohmann::json json_of(const Plan& plan) {
   const bool can_run = plan.backend().can_run();
   nlohmann::json result = to_json(plan.trainer.forecast());
   if (args.explain) result["passes"] = to_json(plan.effects);
+  if (plan.evaluation) {
+    result["evaluation_only"] = {{"arena_bytes", plan.evaluation->arena_bytes()},
+                                 {"process_peak_bytes", plan.evaluation->process_bytes()}};
+  }
   result["per_device_train_batch_size"] = args.per_device_train_batch_size;
   result["program"] = program_hash(plan.session());
   const StepOptions& step = plan.session().options().step;
@@ -135,6 +158,10 @@ void print_plan(const TrainingArguments& asked, const Plan& plan) {
   const bool can_run = plan.backend().can_run();
   fmt::print("{}{}{}", format_found_batch_size(asked, plan.trainer.arguments()),
              format_forecast(plan.trainer.forecast()), format_traffic(step_traffic(plan.session())));
+  if (plan.evaluation) {
+    fmt::print("  {:<30}{:>14}   of eval and predict, at most\n", "evaluation alone",
+               format_bytes(plan.evaluation->process_bytes()));
+  }
   if (can_run) fmt::print("Planned for {}\n", describe(thread_count()));
   if (!can_run) fmt::print("{}", format_absent_machine(plan.backend().machine()));
   fmt::print("{}{}", plan.timer.text_of(plan.session()), plan.link.text);
@@ -180,7 +207,11 @@ int run_plan(const std::vector<std::string>& words) {
   if (lengths) lengths->samples = trainer.arguments().per_device_train_batch_size;  // auto_find_batch_size
   const PlannedLink link = planned_link(options, args.world_size, backend->can_run());
   const StepTimer timer(machine, lengths, link.link);
-  Plan plan{.trainer = trainer, .timer = timer, .link = link, .samples = samples};
+  Plan plan{.trainer = trainer,
+            .timer = timer,
+            .link = link,
+            .samples = samples,
+            .evaluation = forecast_evaluation(model, trainer)};
   explain(model, plan);
   if (args.json) {
     fmt::print("{}\n", json_of(plan).dump(2));

@@ -3,12 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "base/error.h"
 #include "base/format.h"
 #include "base/process.h"
+#include "ops/op_info.h"
 
 namespace shoehorn {
 
@@ -24,7 +27,91 @@ std::string rows_of(const std::map<std::string, int64_t>& bytes) {
   return text;
 }
 
+struct PhasePrograms {
+  const char* name;
+  bool (*runs)(ProgramKind kind);
+};
+
+// Weights and states go to and from files in pieces, whose buffers are a part of the process besides the arenas.
+constexpr std::array kPhases = {
+    PhasePrograms{"load", [](ProgramKind kind) { return kind == ProgramKind::kAfterLoad; }},
+    PhasePrograms{"resume", [](ProgramKind kind) { return kind == ProgramKind::kAfterLoad; }},
+    PhasePrograms{
+        "train",
+        [](ProgramKind kind) { return kind != ProgramKind::kAfterLoad && kind != ProgramKind::kEvaluate; }},
+    PhasePrograms{"evaluate", [](ProgramKind kind) { return kind == ProgramKind::kEvaluate; }},
+    PhasePrograms{"save", [](ProgramKind) { return false; }},
+};
+
+std::string moment_of(const Program& program, const TransientPlan& plan) {
+  const auto position = static_cast<size_t>(plan.peak_position);
+  const std::string_view name = traits_of(program.kind()).name;
+  if (position >= program.nodes().size()) return std::string(name);
+  return fmt::format("{} of {}", op_info(program.nodes()[position].kind).name, name);
+}
+
+std::vector<PhaseArenas> phase_arenas_of(const Session& session) {
+  const MemoryPlan& plan = session.plan();
+  int64_t persistent_bytes = 0;
+  for (const AddressSpace space : kEveryAddressSpace) persistent_bytes += plan.spaces[space].persistent_bytes;
+  std::vector<PhaseArenas> phases;
+  for (const PhasePrograms& phase : kPhases) {
+    BySpace<int64_t> transient{};
+    PhaseArenas arenas{phase.name, persistent_bytes, {}};
+    bool has_programs = false;
+    int64_t most_bytes = 0;
+    for (size_t i = 0; i < plan.programs.size(); ++i) {
+      const Program& program = session.family().programs[i];
+      if (!phase.runs(program.kind())) continue;
+      has_programs = true;
+      for (const AddressSpace space : kEveryAddressSpace)
+        transient[space] = std::max(transient[space], plan.programs[i].spaces[space].bytes);
+      if (plan.programs[i].device().bytes <= most_bytes) continue;
+      most_bytes = plan.programs[i].device().bytes;
+      arenas.moment = moment_of(program, plan.programs[i].device());
+    }
+    const std::string_view name = phase.name;
+    if (!has_programs && (name == "train" || name == "evaluate")) continue;
+    if (session.options().kind == RunKind::kEvaluate && (name == "resume" || name == "save")) continue;
+    for (const AddressSpace space : kEveryAddressSpace) arenas.bytes += transient[space];
+    phases.push_back(std::move(arenas));
+  }
+  return phases;
+}
+
+std::string phase_rows(const std::vector<PhaseForecast>& phases) {
+  std::string text;
+  for (const PhaseForecast& phase : phases) {
+    text += fmt::format("    {:<28}{:>14}{}{}\n", phase.name, format_bytes(phase.process_peak_bytes),
+                        phase.moment.empty() ? "" : "   " + phase.moment, phase.binds ? "   (binds)" : "");
+  }
+  return text;
+}
+
+nlohmann::json to_json(const std::vector<PhaseForecast>& phases) {
+  nlohmann::json json = nlohmann::json::array();
+  for (const PhaseForecast& phase : phases) {
+    json.push_back({{"name", phase.name},
+                    {"process_peak_bytes", phase.process_peak_bytes},
+                    {"moment", phase.moment},
+                    {"binds", phase.binds}});
+  }
+  return json;
+}
+
 }  // namespace
+
+std::vector<PhaseForecast> MemoryForecast::phases() const {
+  std::vector<PhaseForecast> phases;
+  if (planning_peak_bytes > 0) phases.push_back({"plan", planning_peak_bytes, {}});
+  for (const PhaseArenas& phase : phase_arenas)
+    phases.push_back({phase.name, phase.bytes + process_overhead_bytes, phase.moment});
+  const auto largest = std::max_element(phases.begin(), phases.end(), [](const auto& a, const auto& b) {
+    return a.process_peak_bytes < b.process_peak_bytes;
+  });
+  if (largest != phases.end()) largest->binds = true;
+  return phases;
+}
 
 int64_t MemoryForecast::arena_bytes() const {
   int64_t bytes = 0;
@@ -53,6 +140,7 @@ MemoryForecast forecast_least_memory(const Session& session, std::optional<int64
       forecast.arenas.push_back(
           {name, "transient", arenas.transient_bytes, arenas.transient_lower_bound_bytes});
   }
+  forecast.phase_arenas = phase_arenas_of(session);
   forecast.by_role = bytes_by_role(session.state(), plan);
   forecast.by_component = bytes_by_component(session.state(), plan);
   forecast.by_component_kind = bytes_by_component_kind(session.state(), plan);
@@ -93,6 +181,7 @@ std::string format_forecast(const MemoryForecast& forecast) {
   }
   text += fmt::format("  {:<30}{:>14}\n", "process besides the arenas",
                       format_bytes(forecast.process_overhead_bytes));
+  text += "  by phase, of a process that did nothing else\n" + phase_rows(forecast.phases());
   text += fmt::format("  {:<30}{:>14}   of {} ({}{})\n", "peak of the whole process",
                       format_bytes(forecast.process_peak_bytes()), format_bytes(forecast.budget_bytes),
                       forecast.fits() ? "fits" : "does not fit",
@@ -132,6 +221,7 @@ nlohmann::json to_json(const MemoryForecast& forecast) {
                {"process_overhead_bytes", forecast.process_overhead_bytes},
                {"planning_peak_bytes", forecast.planning_peak_bytes},
                {"process_peak_bytes", forecast.process_peak_bytes()},
+               {"phases", to_json(forecast.phases())},
                {"parameters", forecast.parameters},
                {"trainable_parameters", forecast.trainable_parameters},
                {"planning_seconds", forecast.planning_seconds}});

@@ -21,8 +21,24 @@ struct ArenaForecast {
   int64_t lower_bound_bytes = 0;
 };
 
+// The arenas' bytes that a part of a run needs: what stays, and what the largest of its programs makes while it runs.
+struct PhaseArenas {
+  std::string name;  // "load", "train", "evaluate", "save", "resume"
+  int64_t bytes = 0;
+  std::string moment;  // the program and the operation at which most is alive; empty: no program runs
+};
+
+// What a process would hold that did nothing else.
+struct PhaseForecast {
+  std::string name;  // one of the above, or "plan"
+  int64_t process_peak_bytes = 0;
+  std::string moment;
+  bool binds = false;  // the first of those that take most: the peak of the whole process is its
+};
+
 struct MemoryForecast {
   std::vector<ArenaForecast> arenas;
+  std::vector<PhaseArenas> phase_arenas;
   std::map<std::string, int64_t> by_role;
   std::map<std::string, int64_t> by_component;
   std::map<std::string, int64_t> by_component_kind;  // the same component of all layers is one entry
@@ -44,6 +60,9 @@ struct MemoryForecast {
   // The peak of the whole process to its end. For a very small model planning takes more than training.
   int64_t process_peak_bytes() const { return std::max(process_bytes(), planning_peak_bytes); }
   bool fits() const { return process_bytes() <= budget_bytes; }
+  // In the order in which a run comes to them. The arenas are reserved whole before the first of them that needs one, so that the
+  // largest is what the process holds in all of them.
+  std::vector<PhaseForecast> phases() const;
 };
 
 // Call it when everything is in memory that the run keeps besides its arenas (tokenizer, data). It compiles

@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <set>
+#include <string>
 
 #include "base/process.h"
 #include "io/test_directory.h"
@@ -77,13 +79,56 @@ TEST(MemoryForecast, BudgetDecides) {
   EXPECT_GT(forecast.budget_bytes, forecast.limit.available_bytes) << "it counts what the process has";
 }
 
+TEST(MemoryForecast, EachPhaseHasItsOwnPeakAndTheLargestIsTheProcesss) {
+  const BertForSequenceClassification model(tiny_bert(0.1F));
+  for (const bool evaluation_is_larger : {false, true}) {
+    SessionOptions options = wide_options();
+    options.evaluation = evaluation_is_larger ? BatchCapacity{1 << 16, 2048, 32} : BatchCapacity{32, 1, 24};
+    Session session(model, options);
+    MemoryForecast forecast = forecast_memory(session, std::nullopt);
+    forecast.planning_peak_bytes = 0;
+    std::map<std::string, PhaseForecast> phases;
+    for (const PhaseForecast& phase : forecast.phases()) phases[phase.name] = phase;
+    ASSERT_EQ(phases.size(), 5U);
+    const PhaseForecast& largest = phases.at(evaluation_is_larger ? "evaluate" : "train");
+    EXPECT_EQ(largest.process_peak_bytes, forecast.process_bytes());
+    EXPECT_FALSE(largest.moment.empty());
+    for (const auto& [name, phase] : phases) {
+      EXPECT_EQ(phase.binds, name == largest.name) << name;
+      EXPECT_LE(phase.process_peak_bytes, largest.process_peak_bytes) << name;
+    }
+    const int64_t stays = session.plan().device().persistent_bytes + forecast.process_overhead_bytes +
+                          session.plan().spaces[AddressSpace::kHost].persistent_bytes +
+                          session.plan().spaces[AddressSpace::kPinnedHost].persistent_bytes;
+    for (const char* name : {"load", "resume", "save"})
+      EXPECT_EQ(phases.at(name).process_peak_bytes, stays) << name;
+    EXPECT_LT(phases.at(evaluation_is_larger ? "train" : "evaluate").process_peak_bytes,
+              largest.process_peak_bytes);
+    forecast.planning_peak_bytes = 2 * forecast.process_bytes();
+    EXPECT_EQ(forecast.phases().front().name, "plan");
+    EXPECT_TRUE(forecast.phases().front().binds);
+  }
+  SessionOptions trains = wide_options();
+  const Session without(model, trains);
+  for (const PhaseForecast& phase : forecast_least_memory(without, std::nullopt).phases())
+    EXPECT_NE(phase.name, "evaluate") << "nothing is evaluated";
+  SessionOptions evaluates;
+  evaluates.kind = RunKind::kEvaluate;
+  evaluates.evaluation = {2048, 64, 24};
+  const Session alone(model, evaluates);
+  std::set<std::string> names;
+  for (const PhaseForecast& phase : forecast_least_memory(alone, std::nullopt).phases())
+    names.insert(phase.name);
+  EXPECT_EQ(names, (std::set<std::string>{"plan", "load", "evaluate"}));
+}
+
 TEST(MemoryForecast, TextAndJson) {
   const BertForSequenceClassification model(tiny_bert(0.1F));
   Session session(model, wide_options());
   const MemoryForecast forecast = forecast_memory(session, std::nullopt);
   const nlohmann::json json = to_json(forecast);
   for (const char* key : {"fits", "budget_bytes", "limit", "arenas", "by_role", "by_component",
-                          "process_overhead_bytes", "process_peak_bytes"}) {
+                          "process_overhead_bytes", "process_peak_bytes", "phases"}) {
     EXPECT_TRUE(json.contains(key)) << key;
   }
   EXPECT_EQ(json["arenas"][0]["space"], "host");
