@@ -1,15 +1,17 @@
 #!/bin/sh
 # The demo of language models: a small GPT learns from scratch to write fortunes.
 #
-#   demo/language_model.sh SHOEHORN_PROGRAM
+#   demo/language_model.sh SHOEHORN_PROGRAM [FLAG…]
 #
-# Makes .cache/demo_lm: fortunes.jsonl and held_out.jsonl (from the package fortunes), tokenizer (byte-level BPE, learned from
+# Flags are added to those of plan and train; of two that are the same the later counts. Makes in $DEMO_DIR, or else
+# .cache/demo_lm: fortunes.jsonl and held_out.jsonl (from the package fortunes), tokenizer (byte-level BPE, learned from
 # them) and model (the result), and prints what the model writes.
 set -eu
 
 cd "$(dirname "$0")/.."
 shoehorn=$1
-data=.cache/demo_lm
+shift
+data=${DEMO_DIR:-.cache/demo_lm}
 fortunes=${FORTUNES_DIR:-/usr/share/games/fortunes}
 end='<|endoftext|>'
 
@@ -36,7 +38,7 @@ set -- --task causal-lm --model_type gpt2 --tokenizer_name "$data/tokenizer" \
   --train_file "$data/fortunes.jsonl" --validation_file "$data/held_out.jsonl" --block_size 128 --packing documents --add_eos \
   --per_device_train_batch_size 16 --per_device_eval_batch_size 16 --max_steps 600 --learning_rate 2e-3 \
   --lr_scheduler_type cosine --warmup_ratio 0.05 --weight_decay 0.1 --logging_steps 50 --save_strategy no \
-  --output_dir "$data/model"
+  --output_dir "$data/model" "$@"
 
 echo
 echo "== What it will take: shoehorn plan $*"

@@ -155,6 +155,60 @@ TEST_F(CliLanguageTest, RowsWithoutATokenAreNoText) {
   EXPECT_TRUE(std::any_of(ids.begin(), ids.end(), [](int32_t id) { return id >= 280; })) << written.output;
 }
 
+// Arenas to the byte, and the process within its promise, for decoders on packed documents as for classifiers.
+TEST_F(CliLanguageTest, DecodersTakeTheMemoryThatWasPlanned) {
+  const std::string llama =
+      "hidden_size=64,intermediate_size=128,num_hidden_layers=2,num_attention_heads=4,num_key_value_heads=2,"
+      "max_position_embeddings=32,vocab_size=280";
+  const std::vector<std::vector<std::string>> settings = {
+      {},
+      {"--model_type", "llama", "--config_overrides", llama},
+      {"--model_type", "qwen3", "--config_overrides", llama + ",head_dim=32", "--bf16"},
+      {"--model_type", "llama", "--config_overrides", llama, "--lora_rank", "4"},
+      {"--gradient_accumulation_steps", "2"},
+      {"--model_type", "llama", "--config_overrides", llama, "--gradient_accumulation_steps", "2",
+       "--accumulation_order", "layer_major"}};
+  for (std::vector<std::string> words : settings) {
+    SCOPED_TRACE(fmt::format("{}", fmt::join(words, " ")));
+    words.insert(words.end(), {"--packing", "documents", "--per_device_train_batch_size", "4", "--max_steps",
+                               "3", "--save_strategy", "no", "--overwrite_output_dir"});
+    const ProgramRun trained = run(new_model_words("train", words));
+    ASSERT_EQ(trained.exit_code, 0) << trained.error;
+    const json results = read_json(output() / "all_results.json");
+    EXPECT_EQ(results["memory_arena_predicted_bytes"], results["memory_arena_measured_bytes"]);
+    const auto predicted = results["memory_process_predicted_bytes"].get<double>();
+    if (measures_memory()) {
+      EXPECT_NEAR(results["memory_process_measured_bytes"].get<double>(), predicted,
+                  std::max(0.02 * predicted, 8.0 * (1 << 20)));
+    }
+  }
+}
+
+// `make demo-lm`, with a few fortunes in place of the package's, a small model and few steps.
+TEST_F(CliLanguageTest, TheDemoLearnsAndWrites) {
+  std::string fortunes;
+  for (int i = 0; i < 100; ++i) fortunes += fmt::format("The cat \"sat\" on mat {}.\n\t-- A dog\n%\n", i % 7);
+  directory_.write("fortunes/cats", fortunes);
+  directory_.write("fortunes/cats.dat", "an index, which is no fortune");
+  const std::string environment = "FORTUNES_DIR=" + path("fortunes").string();
+  const ProgramRun shown =
+      StartedProgram({environment, "DEMO_DIR=" + path("demo").string(),
+                      SHOEHORN_SOURCE_DIR "/demo/language_model.sh", SHOEHORN_PROGRAM, "--config_overrides",
+                      "n_layer=1,n_head=2,n_embd=32,n_positions=128,vocab_size=2048,"
+                      "bos_token_id=0,eos_token_id=0",
+                      "--max_steps", "4"},
+                     directory_.path(), {}, "/usr/bin/env")
+          .wait();
+  ASSERT_EQ(shown.exit_code, 0) << shown.output << shown.error;
+  for (const char* part :
+       {"== A tokenizer of 95 fortunes", "== What it will take", "== Training", "== What it writes"})
+    EXPECT_TRUE(contains(shown.output, part)) << part;
+  EXPECT_TRUE(contains(read_text_file(path("demo/fortunes.jsonl")),
+                       R"({"text": "The cat \"sat\" on mat 0.\n\t-- A dog"})"));
+  EXPECT_EQ(read_json(path("demo/model/trainer_state.json"))["global_step"], 4);
+  EXPECT_TRUE(std::filesystem::exists(path("demo/model/model.safetensors")));
+}
+
 // One metric is drawn alone: nobody has to guess which.
 TEST_F(CliLanguageTest, ThePageNamesWhatItDraws) {
   const ProgramRun trained =

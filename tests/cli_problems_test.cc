@@ -217,6 +217,8 @@ TEST_F(CliProblems, WholeNumbersAsARegression) {
   expect_failure(refused_words({"--problem_type", "ranking"}), 2, {"[--problem_type]", "ranking"});
   expect_failure(refused_words({"--problem_type", "regression", "--label_smoothing_factor", "0.1"}), 2,
                  {"[label_smoothing_factor] expected 0 with regression, got 0.1"});
+  expect_failure(refused_words({"--problem_type", "regression", "--z_loss", "0.25"}), 2,
+                 {"[z_loss] expected 0 with regression, got 0.25"});
   directory_.write("train.jsonl", "{\"text\": \"a\", \"label\": []}\n{\"text\": \"b\", \"label\": []}\n");
   expect_failure(refused_words({"--train_file", path("train.jsonl")}), 2,
                  {"train.jsonl", "expected a class in one"});

@@ -23,6 +23,44 @@ TEST_P(DecoderGolden, LogitsLossAndEveryGradient) {
   step.expect_loss_and_gradients();
 }
 
+class DecoderLossGolden : public ::testing::TestWithParam<std::tuple<const char*, Arrangement>> {};
+
+// Label smoothing and z-loss: the loss and every gradient, with labels that do not count inside the texts.
+TEST_P(DecoderLossGolden, LossAndEveryGradient) {
+  const auto& [name, arrangement] = GetParam();
+  const std::filesystem::path directory = kDecoderGolden / name;
+  const nlohmann::json facts = read_json(directory / "golden.json")["main"];
+  StepOptions options = arrangement.step;
+  options.label_smoothing = facts["label_smoothing"];
+  options.z_loss = facts["z_loss"];
+  GoldenStep step(directory, directory, options);
+  step.expect_logits();
+  step.expect_loss_and_gradients();
+}
+
+// Evaluation has the smoothing, as the Trainer's, and no z-loss.
+TEST(DecoderZLoss, IsOfTheTrainingAlone) {
+  const auto model = model_of_config(kDecoderGolden / "llama" / "config.json");
+  StepOptions step;
+  step.label_smoothing = 0.125F;
+  step.z_loss = 0.25F;
+  const BatchCapacity capacity{64, 4, 32};
+  const ProgramFamily family = build_programs(*model, RunKind::kTrain, capacity, capacity, step);
+  int losses = 0;
+  for (const Program& program : family.programs) {
+    for (const Node& node : program.nodes()) {
+      const auto* loss = std::get_if<LossAttributes>(&node.attributes);
+      if (const auto* with_grad = std::get_if<LinearLossGradAttributes>(&node.attributes))
+        loss = &with_grad->loss;
+      if (loss == nullptr) continue;
+      ++losses;
+      EXPECT_EQ(loss->label_smoothing, 0.125F) << program.name();
+      EXPECT_EQ(loss->z_loss, program.traits().trains ? 0.25F : 0.0F) << program.name();
+    }
+  }
+  EXPECT_EQ(losses, 2);
+}
+
 // The base and the factors of a program follow from the longest sequence that it has room for: those of two buckets differ.
 TEST(DecoderRotary, AProgramTakesTheFrequenciesOfItsLongestSequence) {
   const auto frequencies_of = [](const Program& program) {
@@ -67,8 +105,19 @@ INSTANTIATE_TEST_SUITE_P(
                                          "llama", "llama_tied_biases", "llama_linear", "llama_dynamic",
                                          "llama_llama3", "llama_yarn", "llama_yarn_mscale", "llama_longrope",
                                          "llama_longrope_long", "llama_dynamic_long", "llama_classifier",
+                                         "mistral_classifier", "qwen2_classifier", "qwen3_classifier",
                                          "mistral", "qwen2", "qwen2_window", "qwen3"),
                        ::testing::Values(kPlain, kUnfused, kLayerMajor)),
+    name_of);
+
+INSTANTIATE_TEST_SUITE_P(
+    Losses, DecoderLossGolden,
+    ::testing::Combine(
+        ::testing::Values("gpt2_label_smoothing", "llama_z_loss", "qwen3_label_smoothing_z_loss"),
+        ::testing::Values(
+            kPlain, kUnfused, kLayerMajor,
+            arrangement("apart", [](StepOptions& o) { o.skip_passes = {"fuse_vocabulary_gradient"}; }),
+            arrangement("accumulate", [](StepOptions& o) { o.gradient_accumulation_steps = 2; }))),
     name_of);
 
 INSTANTIATE_TEST_SUITE_P(

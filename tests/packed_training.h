@@ -59,7 +59,12 @@ inline const Samples kSixSamples = {{0, 1, 2, 3, 4, 5}};
 class PackedRun {
  public:
   PackedRun(const Model& model, const Dataset& dataset, const StepOptions& step, const BatchOptions& packing)
-      : dataset_(dataset), packing_(packing), session_(model, options_of(dataset, step, packing)) {
+      : PackedRun(model, dataset, packing, options_of(step)) {}
+  // With options of the caller's; micro-batches are as large as `packing` makes them.
+  PackedRun(const Model& model, const Dataset& dataset, const BatchOptions& packing, SessionOptions options)
+      : dataset_(dataset),
+        packing_(packing),
+        session_(model, with_capacity(dataset, packing, std::move(options))) {
     session_.reserve();
     write_weights(session_, random_weights(session_));
   }
@@ -100,13 +105,17 @@ class PackedRun {
   const std::vector<int64_t>& last_counts() const { return last_counts_; }
 
  private:
-  static SessionOptions options_of(const Dataset& dataset, const StepOptions& step,
-                                   const BatchOptions& packing) {
+  static SessionOptions options_of(const StepOptions& step) {
     SessionOptions options;
     options.step = step;
-    options.train = micro_batch_capacity(dataset, packing);
     options.executor.poison = true;
     options.backend = conformance_backend(2);
+    return options;
+  }
+
+  static SessionOptions with_capacity(const Dataset& dataset, const BatchOptions& packing,
+                                      SessionOptions options) {
+    options.train = micro_batch_capacity(dataset, packing);
     return options;
   }
 

@@ -1,7 +1,11 @@
 // The public API in the words of a user's program, and the examples that need a model's directory.
 #include "shoehorn.h"
 
+#include <nlohmann/json.hpp>
+
 #include "cli_support.h"
+#include "io/json_file.h"
+#include "io/safetensors.h"
 #include "train/test_support.h"
 
 namespace shoehorn {
@@ -70,6 +74,31 @@ TEST_F(PublicApi, FineTuneExampleSavesWhatEvalReads) {
   }
   EXPECT_EQ(BertForSequenceClassification::from_pretrained(output()).labels(),
             (std::vector<std::string>{"down", "up"}));
+}
+
+// A decoder of one's own learns its texts, and its saved weights go on with one as the trained ones do.
+TEST_F(PublicApi, OwnDecoderExampleLearnsItsTextsAndIsSaved) {
+  std::string texts;
+  for (int i = 0; i < 120; ++i)
+    texts += i % 2 == 0 ? "the cat sat on the mat\n" : "the dog ran to the park\n";
+  directory_.write("texts.txt", texts);
+  const ProgramRun made =
+      run({"tokenizer", "train", "--output_dir", path("tokenizer").string(), "--vocab_size", "280",
+           "--special_tokens", "<|endoftext|>", path("texts.txt").string()});
+  ASSERT_EQ(made.exit_code, 0) << made.error;
+  const ProgramRun trained =
+      run_example("own_decoder", {path("tokenizer").string(), path("texts.txt").string(), output()});
+  ASSERT_EQ(trained.exit_code, 0) << trained.error;
+  EXPECT_TRUE(contains(trained.output, "Memory this run will take")) << trained.output;
+  const nlohmann::json config = read_json(output() / "config.json");
+  EXPECT_EQ(config["architectures"][0], "ParallelDecoderForCausalLM");
+  EXPECT_TRUE(std::filesystem::exists(output() / "tokenizer.json"));
+  const SafetensorsFile weights = SafetensorsFile::open(output() / "model.safetensors");
+  EXPECT_EQ(weights.tensor("decoder.layers.1.attention.key.weight").shape, (std::vector<int64_t>{32, 64}));
+  EXPECT_EQ(weights.tensor("decoder.embeddings.weight").shape, (std::vector<int64_t>{280, 64}));
+  EXPECT_TRUE(contains(trained.output, "the cat sat on the mat") ||
+              contains(trained.output, "the dog ran to the park"))
+      << trained.output;
 }
 
 TEST_F(PublicApi, LoadModelCellLoadsADirectory) {

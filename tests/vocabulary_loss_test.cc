@@ -113,6 +113,7 @@ TEST(VocabularyLoss, EveryArrangementHasTheSameGradients) {
       SCOPED_TRACE(fmt::format("{} head, training {}", head == HeadWeight::kTied ? "tied" : "own", trained));
       StepOptions step = gradient_options();
       step.label_smoothing = 0.1F;
+      step.z_loss = 0.01F;
       if (std::string(trained) == "adapters")
         step.lora = {.rank = 4, .targets = {"all-linear"}, .modules_to_save = {"none"}};
       if (std::string(trained) == "without head") step.freeze = {"head"};

@@ -39,6 +39,14 @@ std::vector<ArgumentSpec> tasks() {
        .help_elsewhere = {{kReadByPredict,
                            "the column that names the rows, which predictions have too; it is no text"}},
        .aliases = {"id_column_name"}},
+      {.name = "z_loss",
+       .group = kOptimizer,
+       .read_by = kReadByTrain | kReadByBenchStep,
+       .field = &Args::z_loss,
+       .resume = kNumerics,
+       .help =
+           "this times the mean squared log-sum-exp of the targets' logits is added to the training loss (PaLM took "
+           "1e-4), where a text or a token has one class; 0: off"},
       {.name = "validation_split_percentage",
        .group = kData,
        .read_by = kReadByTrain | kReadByPlan,

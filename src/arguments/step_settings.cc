@@ -64,6 +64,7 @@ StepOptions step_options_of(const TrainingArguments& args) {
   step.max_grad_norm = static_cast<float>(args.max_grad_norm);
   step.max_grad_value = static_cast<float>(args.max_grad_value);
   step.label_smoothing = static_cast<float>(args.label_smoothing_factor);
+  step.z_loss = static_cast<float>(args.z_loss);
   step.neftune_noise_alpha = static_cast<float>(args.neftune_noise_alpha.value_or(0));
   step.seed = static_cast<uint64_t>(args.seed);
   step.skip_passes = {args.skip_pass.begin(), args.skip_pass.end()};

@@ -103,6 +103,7 @@ TEST(StepSettings, EveryArgumentArrives) {
   args.lora_modules_to_save = {"pooler"};
   args.max_grad_norm = 0;
   args.label_smoothing_factor = 0.25;
+  args.z_loss = 0.125;
   args.neftune_noise_alpha = 5;
   args.seed = 7;
   args.skip_pass = {"rematerialize"};
@@ -127,6 +128,7 @@ TEST(StepSettings, EveryArgumentArrives) {
   EXPECT_EQ(step.lora.modules_to_save, std::vector<std::string>{"pooler"});
   EXPECT_EQ(step.max_grad_norm, 0);
   EXPECT_EQ(step.label_smoothing, 0.25F);
+  EXPECT_EQ(step.z_loss, 0.125F);
   EXPECT_EQ(step.neftune_noise_alpha, 5);
   EXPECT_EQ(step.seed, 7U);
   EXPECT_EQ(step.skip_passes, (std::set<std::string>{"fuse", "rematerialize"}));

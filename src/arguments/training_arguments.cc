@@ -105,6 +105,7 @@ void validate_numbers(const TrainingArguments& args) {
   require_fraction("adam_beta1", args.adam_beta1);
   require_fraction("adam_beta2", args.adam_beta2);
   require_fraction("label_smoothing_factor", args.label_smoothing_factor);
+  require_between("z_loss", args.z_loss, 0, 1e3, "a number from 0 (off) to 1000");
   require_between("seed", static_cast<double>(args.seed), 0, kInfinity, "0 or more");
   if (args.data_seed)
     require_between("data_seed", static_cast<double>(*args.data_seed), 0, kInfinity, "0 or more");

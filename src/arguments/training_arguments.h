@@ -153,6 +153,7 @@ struct TrainingArguments {
   double max_grad_norm = 1.0;
   double max_grad_value = 0.0;
   double label_smoothing_factor = 0.0;
+  double z_loss = 0.0;
   std::vector<std::string> class_weights = {};  // "balanced", a number for each class, or name=number
   std::optional<double> neftune_noise_alpha = {};
   std::string lr_scheduler_type = "linear";

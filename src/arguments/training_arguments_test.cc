@@ -67,6 +67,7 @@ TEST(TrainingArguments, MembersOutOfRangeAreNamed) {
   EXPECT_REFUSED("[adam_beta1]", args.adam_beta1 = 1);
   EXPECT_REFUSED("[adam_beta2]", args.adam_beta2 = -0.1);
   EXPECT_REFUSED("[label_smoothing_factor]", args.label_smoothing_factor = 1);
+  EXPECT_REFUSED("[z_loss]", args.z_loss = -1e-4);
   EXPECT_REFUSED("[max_grad_norm]", args.max_grad_norm = -1);
   EXPECT_REFUSED("[warmup_steps]", args.warmup_steps = -1);
   EXPECT_REFUSED("[warmup_steps] expected 0 to 1e15", args.warmup_steps = 1e16);

@@ -250,12 +250,12 @@ void append_weights(std::vector<ValueId>& inputs, const Tensor& weights) {
 
 }  // namespace
 
-Tensor ModelBuilder::cross_entropy(Tensor logits, float label_smoothing, Tensor class_weights) {
+Tensor ModelBuilder::cross_entropy(Tensor logits, float label_smoothing, Tensor class_weights, float z_loss) {
   const BatchAxis axis = axis_of_rows(logits);
   const BatchColumn labels = counts_tokens(axis) ? token_columns(axis).labels : BatchColumn::kClassLabels;
   std::vector<ValueId> inputs = {logits.id(), input(labels).id(), read(scalars_.target_count).id()};
   append_weights(inputs, class_weights);
-  return op(OpKind::kCrossEntropy, std::move(inputs), LossAttributes{label_smoothing}, "loss");
+  return op(OpKind::kCrossEntropy, std::move(inputs), LossAttributes{label_smoothing, z_loss}, "loss");
 }
 
 Tensor ModelBuilder::right_targets(Tensor loss) const {

@@ -92,8 +92,9 @@ class ModelBuilder {
   Tensor first_tokens(Tensor x);
   Tensor last_tokens(Tensor x, int64_t padding_token = -1);
   // Mean over the effective batch's targets of the cross-entropy of logits with the labels of their rows: [S, C] with
-  // those of samples, [N, C] or [M, C] with those of tokens. `class_weights` f32[C], or none: see LossOptions.
-  Tensor cross_entropy(Tensor logits, float label_smoothing, Tensor class_weights = {});
+  // those of samples, [N, C] or [M, C] with those of tokens. `class_weights` f32[C], or none, and `z_loss`: see
+  // LossOptions.
+  Tensor cross_entropy(Tensor logits, float label_smoothing, Tensor class_weights = {}, float z_loss = 0);
   // The same for squared error, and for binary cross-entropy with logits, with the batch's value labels
   // [S, C]. The loss of a row is the mean over its C values. `positive_weights` f32[C], or none: factors of the loss
   // where a label is 1.

@@ -29,6 +29,7 @@ struct EvaluationLoss {
 
 struct LossOptions {
   float label_smoothing = 0;  // [0, 1]
+  float z_loss = 0;  // of cross-entropies: times the square of the log-sum-exp of each target's logits
   // f32[C], or none. Of one class a text: the factor of its loss, as torch's CrossEntropyLoss(weight=), whose mean is
   // over the sum of the targets' weights. Of any number of classes: the factor of the loss of texts that have the class,
   // as torch's BCEWithLogitsLoss(pos_weight=).

@@ -65,9 +65,10 @@ Program capture(const Model& model, ProgramFamily& family, const StepOptions& op
   ModelBuilder builder(program, family.batch_of(program), capacity, family.scalars, training, options.seed);
   const Task& task = model.task();
   const Outputs outputs = model.forward(builder);
-  const Tensor loss =
-      task.loss(builder, outputs,
-                {.label_smoothing = options.label_smoothing, .class_weights = builder.class_weights()});
+  const Tensor loss = task.loss(builder, outputs,
+                                {.label_smoothing = options.label_smoothing,
+                                 .z_loss = training ? options.z_loss : 0,
+                                 .class_weights = builder.class_weights()});
   program.add_result("loss", loss.id());
   if (task.counts_right_targets() && !training) program.add_result("right", builder.right_targets(loss).id());
   if (const auto scored = task.scored_output(); scored && !training)

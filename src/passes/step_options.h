@@ -110,6 +110,7 @@ struct StepOptions {
   float max_grad_norm = 1.0F;  // 0: no clipping
   float max_grad_value = 0;    // gradient elements are clamped to ± this after clipping; 0: off
   float label_smoothing = 0;
+  float z_loss = 0;                  // of the training loss; evaluation has none
   std::vector<float> class_weights;  // one a class, for LossOptions; none: all alike
   float neftune_noise_alpha = 0;     // of the noise on embeddings; 0: none
   uint64_t seed = 42;

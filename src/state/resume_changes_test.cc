@@ -116,6 +116,7 @@ TEST_F(ResumeChangesTest, FlagsByWhatTheyDecide) {
   EXPECT_EQ(change_of([&] { args_.bf16 = true; }), "--bf16 false -> true, numerics");
   EXPECT_EQ(change_of([&] { args_.fp16 = true; }), "--fp16 false -> true, numerics");
   EXPECT_EQ(change_of([&] { args_.master_weights = "none"; }), "--master_weights 'fp32' -> 'none', numerics");
+  EXPECT_EQ(change_of([&] { args_.z_loss = 0.5; }), "--z_loss 0 -> 0.5, numerics");
   EXPECT_EQ(change_of([&] { args_.label_smoothing_factor = 0.1; }),
             "--label_smoothing_factor 0 -> 0.1, numerics");
   EXPECT_EQ(change_of([&] { args_.lora_dropout = 0.5; }), "--lora_dropout 0 -> 0.5, numerics");

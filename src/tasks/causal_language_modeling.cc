@@ -40,7 +40,7 @@ void CausalLanguageModeling::check_labels(const Dataset& dataset, const char* wh
 Tensor CausalLanguageModeling::loss(ModelBuilder& builder, const Outputs& outputs,
                                     const LossOptions& options) const {
   expect_no_class_weights(*this, options);
-  return builder.cross_entropy(outputs.at("logits"), options.label_smoothing);
+  return builder.cross_entropy(outputs.at("logits"), options.label_smoothing, {}, options.z_loss);
 }
 
 std::unique_ptr<Score> CausalLanguageModeling::make_score() const {

@@ -29,6 +29,7 @@ void MultiLabelClassification::check_labels(const Dataset& dataset, const char* 
 Tensor MultiLabelClassification::loss(ModelBuilder& builder, const Outputs& outputs,
                                       const LossOptions& options) const {
   expect_no_smoothing(*this, options);
+  expect_no_z_loss(*this, options);
   return builder.binary_cross_entropy(outputs.at("logits"), options.class_weights);
 }
 

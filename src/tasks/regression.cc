@@ -18,6 +18,7 @@ void Regression::check_labels(const Dataset& dataset, const char* which) const {
 
 Tensor Regression::loss(ModelBuilder& builder, const Outputs& outputs, const LossOptions& options) const {
   expect_no_smoothing(*this, options);
+  expect_no_z_loss(*this, options);
   expect_no_class_weights(*this, options);
   return builder.mean_squared_error(outputs.at("logits"));
 }

@@ -42,7 +42,8 @@ void SingleLabelClassification::check_labels(const Dataset& dataset, const char*
 
 Tensor SingleLabelClassification::loss(ModelBuilder& builder, const Outputs& outputs,
                                        const LossOptions& options) const {
-  return builder.cross_entropy(outputs.at("logits"), options.label_smoothing, options.class_weights);
+  return builder.cross_entropy(outputs.at("logits"), options.label_smoothing, options.class_weights,
+                               options.z_loss);
 }
 
 std::unique_ptr<Score> SingleLabelClassification::make_score() const {

@@ -57,6 +57,12 @@ void expect_no_smoothing(const Task& task, const LossOptions& options) {
       problem_type_name(task.label_map().problem), options.label_smoothing);
 }
 
+void expect_no_z_loss(const Task& task, const LossOptions& options) {
+  if (options.z_loss == 0) return;
+  throw user_error("[z_loss] expected 0 with {}, got {}; only the loss of one class a text or a token has it",
+                   problem_type_name(task.label_map().problem), options.z_loss);
+}
+
 void expect_no_class_weights(const Task& task, const LossOptions& options) {
   if (!options.class_weights.id().valid()) return;
   const bool is_language = task.label_shape().kind == LabelKind::kNextToken;

@@ -15,6 +15,9 @@ void check_label_values(const Task& task, const Dataset& dataset, const char* wh
 // UserError if label smoothing is set; for losses without it.
 void expect_no_smoothing(const Task& task, const LossOptions& options);
 
+// UserError if there is a z-loss; for losses that are no cross-entropy of one class.
+void expect_no_z_loss(const Task& task, const LossOptions& options);
+
 // UserError if classes have weights; for losses without classes of texts.
 void expect_no_class_weights(const Task& task, const LossOptions& options);
 

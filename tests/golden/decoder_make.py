@@ -90,11 +90,25 @@ LANGUAGE_MODELS = {
     ),
     "qwen3": ("Qwen3ForCausalLM", LLAMA, True),
 }
-END_IN_PADDING = ("gpt2_classifier_padded", "llama_classifier")
+# name: (the model above, label smoothing as transformers' LabelSmoother has it, z-loss); some targets inside the texts are
+# ignored.
+LOSSES = {
+    "gpt2_label_smoothing": ("gpt2", 0.1, 0.0),
+    "llama_z_loss": ("llama", 0.0, 0.01),
+    "qwen3_label_smoothing_z_loss": ("qwen3", 0.2, 0.005),
+}
+END_IN_PADDING = ("gpt2_classifier_padded", "llama_classifier", "mistral_classifier", "qwen2_classifier", "qwen3_classifier")
 CLASSIFIERS = {
     "gpt2_classifier": ("GPT2ForSequenceClassification", dict(GPT2, num_labels=3, pad_token_id=PAD), True),
     "gpt2_classifier_padded": ("GPT2ForSequenceClassification", dict(GPT2, num_labels=3, pad_token_id=PAD), False),
     "llama_classifier": ("LlamaForSequenceClassification", dict(LLAMA, num_labels=3), False),
+    "mistral_classifier": ("MistralForSequenceClassification", dict(LLAMA, sliding_window=5, num_labels=3), False),
+    "qwen2_classifier": (
+        "Qwen2ForSequenceClassification",
+        dict({k: v for k, v in LLAMA.items() if k != "head_dim"}, num_labels=3),
+        False,
+    ),
+    "qwen3_classifier": ("Qwen3ForSequenceClassification", dict(LLAMA, num_labels=3), False),
 }
 
 
@@ -135,19 +149,39 @@ def build_samples(classes, end_in_padding):
     return samples
 
 
-def loss_and_gradients(model, batch):
+def smoothed_loss(label_smoothing, z_loss):
+    """The Trainer's loss of a language model with label smoothing, and z_loss times the mean squared log-sum-exp.
+
+    Both means are over the targets: the labels behind a text's first token that are not -100.
+    """
+
+    def loss_of(logits, labels):
+        smoother = transformers.trainer_pt_utils.LabelSmoother(epsilon=label_smoothing)
+        loss = smoother({"logits": logits}, labels.clone(), shift_labels=True)
+        log_sum_exp = logits[:, :-1].logsumexp(-1)[labels[:, 1:] != -100]
+        return loss + z_loss * log_sum_exp.square().mean()
+
+    return loss_of
+
+
+def loss_and_gradients(model, batch, loss_of=None):
     model.zero_grad()
     outputs = model(**batch)
-    outputs.loss.backward()
+    loss = loss_of(outputs.logits, batch["labels"]) if loss_of else outputs.loss
+    loss.backward()
     gradients = {name: parameter.grad.detach().clone() for name, parameter in model.named_parameters()}
-    return outputs.loss.item(), outputs.logits, gradients
+    return loss.item(), outputs.logits, gradients
 
 
-def write(directory, class_name, keys, with_autocast):
+def write(directory, class_name, keys, with_autocast, label_smoothing=0.0, z_loss=0.0):
     model = build_model(class_name, keys)
     classes = keys.get("num_labels", 0)
     batch = build_samples(classes, os.path.basename(directory) in END_IN_PADDING)
-    loss, logits, gradients = loss_and_gradients(bert_make.build_like(model).double(), batch)
+    has_own_loss = label_smoothing or z_loss
+    if has_own_loss:
+        batch["labels"][0, 5] = batch["labels"][1, 7:11] = -100
+    loss_of = smoothed_loss(label_smoothing, z_loss) if has_own_loss else None
+    loss, logits, gradients = loss_and_gradients(bert_make.build_like(model).double(), batch, loss_of)
     attended = torch.arange(max(LENGTHS))[None, :] < torch.tensor(LENGTHS)[:, None]
     assert all(torch.isfinite(gradient).all() for gradient in gradients.values())
     tensors = {
@@ -173,6 +207,8 @@ def write(directory, class_name, keys, with_autocast):
             "gradient_norm": bert_make.norm(gradients.values()),
         }
     }
+    if has_own_loss:
+        golden["main"].update(label_smoothing=label_smoothing, z_loss=z_loss)
     if with_autocast:
         like = bert_make.build_like(model)
         like.set_attn_implementation("sdpa")
@@ -233,6 +269,11 @@ def main():
         if args.only is None or name in args.only:
             shutil.rmtree(os.path.join(args.output_dir, name), ignore_errors=True)
             write(os.path.join(args.output_dir, name), class_name, keys, with_autocast)
+    for name, (like, label_smoothing, z_loss) in LOSSES.items():
+        if args.only is None or name in args.only:
+            shutil.rmtree(os.path.join(args.output_dir, name), ignore_errors=True)
+            class_name, keys, _ = LANGUAGE_MODELS[like]
+            write(os.path.join(args.output_dir, name), class_name, keys, False, label_smoothing, z_loss)
 
 
 if __name__ == "__main__":
