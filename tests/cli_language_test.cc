@@ -164,7 +164,6 @@ TEST_F(CliLanguageTest, DecodersTakeTheMemoryThatWasPlanned) {
       {},
       {"--model_type", "llama", "--config_overrides", llama},
       {"--model_type", "qwen3", "--config_overrides", llama + ",head_dim=32", "--bf16"},
-      {"--model_type", "llama", "--config_overrides", llama, "--lora_rank", "4"},
       {"--gradient_accumulation_steps", "2"},
       {"--model_type", "llama", "--config_overrides", llama, "--gradient_accumulation_steps", "2",
        "--accumulation_order", "layer_major"}};
