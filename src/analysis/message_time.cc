@@ -15,9 +15,8 @@ namespace shoehorn {
 
 namespace {
 
-bool is_chain(OpKind kind) {
-  return kind == OpKind::kBroadcast || kind == OpKind::kReduce;
-}
+constexpr double kBytesOfGigabit = 1e9 / 8;
+constexpr double kMicrosecondsOfSecond = 1e6;
 
 // As many as a rank waits for, one after the other; those without a byte in a short tensor's ring are counted, too. In a chain
 // pieces follow each other: those of one tensor, and the ranks that the last of them has still to pass.
@@ -56,6 +55,20 @@ std::string name_of(const CollectiveTraffic& traffic) {
 }
 
 }  // namespace
+
+RankLink link_of(double gbit_per_second, double latency_microseconds, std::string source) {
+  return {.latency_seconds = latency_microseconds / kMicrosecondsOfSecond,
+          .bytes_per_second = gbit_per_second * kBytesOfGigabit,
+          .source = std::move(source)};
+}
+
+double gbit_per_second(const RankLink& link) {
+  return link.bytes_per_second / kBytesOfGigabit;
+}
+
+double latency_microseconds(const RankLink& link) {
+  return link.latency_seconds * kMicrosecondsOfSecond;
+}
 
 bool sends_messages(const Node& node) {
   return std::holds_alternative<CollectiveAttributes>(node.attributes);

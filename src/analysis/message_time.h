@@ -24,6 +24,11 @@ struct RankLink {
   std::string source = {};  // "measured between 2 ranks on host-a", "--link_bandwidth"
 };
 
+// Of a link as people name it. `source` as above.
+RankLink link_of(double gbit_per_second, double latency_microseconds, std::string source = {});
+double gbit_per_second(const RankLink& link);
+double latency_microseconds(const RankLink& link);
+
 // The collectives of one kind in a step: what the first rank sends, or of sums that end there the second. Of rings another's
 // bytes differ by a rounding.
 struct CollectiveTraffic {

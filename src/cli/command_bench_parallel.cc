@@ -20,8 +20,6 @@ namespace {
 
 using enum ArgumentKind;
 
-constexpr double kBytesOfGigabit = 1e9 / 8;
-
 constexpr const char* kParallelIntroduction =
     R"(One training on ranks of this host, in turns: by one process with the threads of all, by DataParallel (dp) and by
 ranks that each update (ddp), over the host's memory and over slower links, whose time messages then take. The
@@ -59,12 +57,12 @@ const std::vector<ArgumentSpec>& bench_parallel_rows() {
   return rows;
 }
 
-RankLink link_of(const std::string& gbit, double latency_microseconds) {
+double bandwidth_of(const std::string& gbit) {
   double value = 0;
   const auto [end, error] = std::from_chars(gbit.data(), gbit.data() + gbit.size(), value);
   if (error != std::errc() || end != gbit.data() + gbit.size() || !(value > 0))
     throw user_error("[--link_bandwidths] expected Gbit/s, more than 0, got '{}'", gbit);
-  return {.latency_seconds = latency_microseconds / 1e6, .bytes_per_second = value * kBytesOfGigabit};
+  return value;
 }
 
 ParallelOptions parallel_options(const CommandOptions& given, const ScratchDirectory& scratch) {
@@ -77,7 +75,7 @@ ParallelOptions parallel_options(const CommandOptions& given, const ScratchDirec
   if (!(latency >= 0)) throw user_error("[--link_latency] expected 0 µs or more, got {:g}", latency);
   const std::vector<std::string> bandwidths = given.list("link_bandwidths");
   if (bandwidths != std::vector<std::string>{"none"}) {
-    for (const std::string& gbit : bandwidths) options.links.push_back(link_of(gbit, latency));
+    for (const std::string& gbit : bandwidths) options.links.push_back(link_of(bandwidth_of(gbit), latency));
   }
   const ParsedArguments parsed = parse_arguments(Command::kTrain, options.flags, options.ranks);
   for (const std::string_view name : kOwnFlags) {

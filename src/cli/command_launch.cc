@@ -34,31 +34,28 @@ namespace fs = std::filesystem;
 constexpr std::array<std::string_view, 2> kLaunched = {"train", "topo"};
 constexpr int64_t kMaxRanks = 4096;  // more processes than that stop a host
 
-std::vector<ArgumentSpec> with_launched_link(std::vector<ArgumentSpec> rows) {
-  for (ArgumentSpec& row : launched_link_rows()) rows.push_back(std::move(row));
-  return rows;
-}
-
 const std::vector<ArgumentSpec>& launch_option_rows() {
-  static const std::vector<ArgumentSpec> rows = with_launched_link(
-      {{.name = "nproc_per_node",
-        .kind = ArgumentKind::kInteger,
-        .help =
-            "ranks on this host, or with a hostfile in all; unless given Slurm's number of tasks, else one a processor",
-        .aliases = {"num_processes"}},
-       {.name = "hostfile",
-        .kind = ArgumentKind::kText,
-        .standard = std::string(),
-        .value = "FILE",
-        .help = "the hosts, a line each, as mpirun takes them: NAME slots=N"},
-       {.name = "max_restarts",
-        .kind = ArgumentKind::kInteger,
-        .standard = int64_t{0},
-        .help = "times that ranks are started again behind a failure, from the last checkpoint"},
-       {.name = "keep_ranks",
-        .kind = ArgumentKind::kFlag,
-        .standard = false,
-        .help = "a restart starts as many ranks, instead of one less for the one that was lost"}});
+  static const std::vector<ArgumentSpec> rows = {
+      {.name = "nproc_per_node",
+       .kind = ArgumentKind::kInteger,
+       .help =
+           "ranks on this host, or with a hostfile in all; unless given Slurm's number of tasks, else one a processor",
+       .aliases = {"num_processes"}},
+      {.name = "hostfile",
+       .kind = ArgumentKind::kText,
+       .standard = std::string(),
+       .value = "FILE",
+       .help = "the hosts, a line each, as mpirun takes them: NAME slots=N"},
+      {.name = "max_restarts",
+       .kind = ArgumentKind::kInteger,
+       .standard = int64_t{0},
+       .help = "times that ranks are started again behind a failure, from the last checkpoint"},
+      {.name = "keep_ranks",
+       .kind = ArgumentKind::kFlag,
+       .standard = false,
+       .help = "a restart starts as many ranks, instead of one less for the one that was lost"},
+      launched_link_rows()[0],
+      launched_link_rows()[1]};
   return rows;
 }
 

@@ -9,12 +9,6 @@
 
 namespace shoehorn {
 
-namespace {
-
-constexpr double kBytesOfGigabit = 1e9 / 8;
-
-}  // namespace
-
 std::vector<ArgumentSpec> link_rows() {
   return {
       {.name = "link_bandwidth",
@@ -47,9 +41,7 @@ std::optional<RankLink> given_link(const CommandOptions& options) {
                      is_given ? "" : " alone");
   }
   if (!is_given) return std::nullopt;
-  return RankLink{.latency_seconds = latency / 1e6,
-                  .bytes_per_second = bandwidth * kBytesOfGigabit,
-                  .source = "--link_bandwidth"};
+  return link_of(bandwidth, latency, "--link_bandwidth");
 }
 
 PlannedLink planned_link(const CommandOptions& options, int64_t ranks, bool is_here) {

@@ -1,11 +1,9 @@
 #include "lab/measured_training.h"
 
 #include <exception>
-#include <nlohmann/json.hpp>
-#include <optional>
 
 #include "base/error.h"
-#include "io/json_file.h"
+#include "lab/run_results.h"
 #include "state/trainer_state.h"
 
 namespace shoehorn {
@@ -13,31 +11,15 @@ namespace shoehorn {
 namespace {
 
 void read_results(const std::filesystem::path& directory, TrainingRun& run) {
-  const std::filesystem::path file = directory / "all_results.json";
-  const nlohmann::json results = read_json(file);
-  const auto wrong = [&](const char* name, const char* expected) {
-    return user_error("[{}: {}] expected {}, got {}", file.string(), name, expected,
-                      results.is_object() && results.contains(name) ? results[name].dump() : "nothing");
-  };
-  const auto number = [&](const char* name) {
-    const auto found = results.find(name);
-    if (found == results.end() || !found->is_number()) throw wrong(name, "a number");
-    return found->get<double>();
-  };
-  const auto bytes = [&](const char* name) {
-    const auto found = results.find(name);
-    const std::optional<int64_t> whole = found == results.end() ? std::nullopt : whole_number(*found);
-    if (!whole || *whole < 0) throw wrong(name, "a number of bytes");
-    return *whole;
-  };
-  run.train_seconds = number("train_runtime");
-  run.samples_per_second = number("train_samples_per_second");
-  run.train_loss = number("train_loss");
-  run.eval_loss = number("eval_loss");
-  run.eval_accuracy = number("eval_accuracy");
-  run.predicted_bytes = bytes("memory_process_predicted_bytes");
-  run.measured_bytes = bytes("memory_process_measured_bytes");
-  run.data_wait_share = number("train_data_wait_share");
+  const RunResults results(directory);
+  run.train_seconds = results.number("train_runtime");
+  run.samples_per_second = results.number("train_samples_per_second");
+  run.train_loss = results.number("train_loss");
+  run.eval_loss = results.number("eval_loss");
+  run.eval_accuracy = results.number("eval_accuracy");
+  run.predicted_bytes = results.bytes("memory_process_predicted_bytes");
+  run.measured_bytes = results.bytes("memory_process_measured_bytes");
+  run.data_wait_share = results.number("train_data_wait_share");
   const TrainerState state = load_trainer_state(directory / "trainer_state.json");
   for (const Metrics& entry : state.log_history) {
     if (const auto loss = entry.find("loss"); loss != entry.end())

@@ -9,8 +9,8 @@
 #include "base/format.h"
 #include "base/plural.h"
 #include "exec/backends.h"
-#include "io/json_file.h"
 #include "lab/machine_text.h"
+#include "lab/run_results.h"
 #include "lab/text_table.h"
 #include "train/results.h"
 
@@ -19,16 +19,6 @@ namespace shoehorn {
 namespace {
 
 constexpr const char* kOneProcess = "one process";
-constexpr double kGigabit = 1e9 / 8;
-
-double number_in(const nlohmann::json& results, const std::filesystem::path& file, const char* name) {
-  const auto found = results.find(name);
-  if (found == results.end() || !found->is_number()) {
-    throw user_error("[{}: {}] expected a number, got {}", file.string(), name,
-                     found == results.end() ? "nothing" : found->dump());
-  }
-  return found->get<double>();
-}
 
 ParallelRun read_run(const FinishedProcess& finished, const std::filesystem::path& directory) {
   ParallelRun run;
@@ -39,14 +29,12 @@ ParallelRun read_run(const FinishedProcess& finished, const std::filesystem::pat
     return run;
   }
   try {
-    const std::filesystem::path file = directory / "all_results.json";
-    const nlohmann::json results = read_json(file);
-    run.samples_per_second = number_in(results, file, "train_samples_per_second");
-    run.train_seconds = number_in(results, file, "train_runtime");
-    run.train_loss = number_in(results, file, "train_loss");
-    run.process_bytes = static_cast<int64_t>(number_in(results, file, "memory_process_measured_bytes"));
-    if (results.contains(kSentBytesMetric))
-      run.sent_bytes = static_cast<int64_t>(number_in(results, file, kSentBytesMetric));
+    const RunResults results(directory);
+    run.samples_per_second = results.number("train_samples_per_second");
+    run.train_seconds = results.number("train_runtime");
+    run.train_loss = results.number("train_loss");
+    run.process_bytes = results.bytes("memory_process_measured_bytes");
+    if (results.has(kSentBytesMetric)) run.sent_bytes = results.bytes(kSentBytesMetric);
     run.outcome = RunOutcome::kMeasured;
   } catch (const UserError& error) {
     run.reason = error.what();
@@ -61,8 +49,8 @@ std::string name_of(const ParallelSetting& setting, int64_t ranks) {
 std::string link_name(const ParallelSetting& setting) {
   if (setting.mode == kOneProcess) return kNothing;
   if (!setting.link) return "this host's memory";
-  return fmt::format("{:g} Gbit/s, {:g} µs", setting.link->bytes_per_second / kGigabit,
-                     setting.link->latency_seconds * 1e6);
+  return fmt::format("{:g} Gbit/s, {:g} µs", gbit_per_second(*setting.link),
+                     latency_microseconds(*setting.link));
 }
 
 std::string line_of(const ParallelSetting& setting, const ParallelRun& run, int64_t ranks) {
@@ -107,9 +95,8 @@ std::vector<std::string> command_words(const ParallelOptions& options, const Par
   if (!is_one) {
     words = {"launch", "--nproc_per_node", std::to_string(options.ranks)};
     if (setting.link) {
-      words.insert(words.end(),
-                   {"--link_bandwidth", fmt::format("{}", setting.link->bytes_per_second / kGigabit),
-                    "--link_latency", fmt::format("{}", setting.link->latency_seconds * 1e6)});
+      words.insert(words.end(), {"--link_bandwidth", fmt::format("{}", gbit_per_second(*setting.link)),
+                                 "--link_latency", fmt::format("{}", latency_microseconds(*setting.link))});
     }
   }
   words.emplace_back("train");

@@ -36,20 +36,26 @@ void check_segments(const OpContext& context) {
         context.node.inputs.size());
 }
 
-// all_reduce: (x, x, …, all f32 or all f64, of any shapes) -> the sums over ranks in their places, and [2, chunk].
-std::vector<TensorType> infer_all_reduce(const OpContext& context) {
+// Of outputs that lie in their inputs, whole tensors of one type.
+std::vector<TensorType> types_in_place(const OpContext& context, DType dtype) {
   check_segments(context);
-  const DType dtype = context.type(0).dtype == DType::kF64 ? DType::kF64 : DType::kF32;
   std::vector<TensorType> types;
   for (size_t i = 0; i < context.node.inputs.size(); ++i) {
     check_input(context, i, dtype, whole_elements);
     types.push_back(context.type(static_cast<int64_t>(i)));
   }
+  return types;
+}
+
+// all_reduce: (x, x, …, all f32 or all f64, of any shapes) -> the sums over ranks in their places, and [2, chunk].
+std::vector<TensorType> infer_all_reduce(const OpContext& context) {
+  const DType dtype = context.type(0).dtype == DType::kF64 ? DType::kF64 : DType::kF32;
+  std::vector<TensorType> types = types_in_place(context, dtype);
   types.push_back(buffer_type(context, dtype));
   return types;
 }
 
-std::vector<AliasRule> alias_sums(const OpContext& context) {
+std::vector<AliasRule> alias_in_place(const OpContext& context) {
   std::vector<AliasRule> rules;
   for (int64_t i = 0; i < std::ssize(context.node.inputs); ++i) rules.push_back({i, i, true});
   return rules;
@@ -86,24 +92,13 @@ std::vector<TensorType> infer_all_gather(const OpContext& context) {
 
 // broadcast: (x, x, …, all of one type's elements) -> the first rank's in their places.
 std::vector<TensorType> infer_broadcast(const OpContext& context) {
-  check_segments(context);
-  std::vector<TensorType> types;
-  for (size_t i = 0; i < context.node.inputs.size(); ++i) {
-    check_input(context, i, context.type(0).dtype, whole_elements);
-    types.push_back(context.type(static_cast<int64_t>(i)));
-  }
-  return types;
+  return types_in_place(context, context.type(0).dtype);
 }
 
 // reduce: (x, x, …, f32) -> the sums over ranks in their places on the first rank, on others what they passed on, and
 // f32[chunk].
 std::vector<TensorType> infer_reduce(const OpContext& context) {
-  check_segments(context);
-  std::vector<TensorType> types;
-  for (size_t i = 0; i < context.node.inputs.size(); ++i) {
-    check_input(context, i, DType::kF32, whole_elements);
-    types.push_back(context.type(static_cast<int64_t>(i)));
-  }
+  std::vector<TensorType> types = types_in_place(context, DType::kF32);
   types.push_back({DType::kF32, {collective(context).chunk_elements}});
   return types;
 }
@@ -137,8 +132,7 @@ Cost chain_cost(const OpContext& context) {
 
 int64_t sent_bytes(const OpContext& context, int64_t rank) {
   const OpKind kind = context.node.kind;
-  // A chain from the first rank to the last, or back: its end sends nothing.
-  if (kind == OpKind::kBroadcast || kind == OpKind::kReduce) {
+  if (is_chain(kind)) {  // its end sends nothing
     const int64_t place = place_in_group(collective(context), rank);
     const bool is_end = place == (kind == OpKind::kBroadcast ? collective(context).ranks - 1 : 0);
     return is_end ? 0 : elements_of(collective(context)) * dtype_bytes(context.type(0).dtype);
@@ -161,7 +155,7 @@ std::vector<OpInfo> collective_ops() {
            .max_inputs = -1,
            .infer = infer_all_reduce,
            .cost = [](const OpContext& context) { return ring_cost(context, 2); },
-           .aliases = alias_sums},
+           .aliases = alias_in_place},
           {.kind = OpKind::kReduceScatter,
            .name = "reduce_scatter",
            .op_class = OpClass::kMovement,
@@ -183,7 +177,7 @@ std::vector<OpInfo> collective_ops() {
            .max_inputs = -1,
            .infer = infer_broadcast,
            .cost = chain_cost,
-           .aliases = alias_sums},
+           .aliases = alias_in_place},
           {.kind = OpKind::kReduce,
            .name = "reduce",
            .op_class = OpClass::kMovement,
@@ -191,7 +185,7 @@ std::vector<OpInfo> collective_ops() {
            .max_inputs = -1,
            .infer = infer_reduce,
            .cost = chain_cost,
-           .aliases = alias_sums}};
+           .aliases = alias_in_place}};
 }
 
 }  // namespace shoehorn

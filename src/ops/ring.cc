@@ -48,6 +48,10 @@ int64_t Ring::chunk_elements(int64_t block, int64_t part) const {
   return elements;
 }
 
+bool is_chain(OpKind kind) {
+  return kind == OpKind::kBroadcast || kind == OpKind::kReduce;
+}
+
 Ring ring_of(const CollectiveAttributes& attributes) {
   std::vector<RingSegment> all;
   for (const std::vector<RingSegment>& of_tensor : attributes.segments)

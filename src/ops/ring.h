@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "graph/attributes.h"
+#include "graph/op_kind.h"
 
 namespace shoehorn {
 
@@ -84,6 +85,9 @@ class Ring {
   int64_t stored_elements_ = 0;
   int64_t chunk_elements_;
 };
+
+// Whether a collective goes along the chain of ranks, from the first to the last or back, and not around.
+bool is_chain(OpKind kind);
 
 // The ring of a collective's tensors, end to end.
 Ring ring_of(const CollectiveAttributes& attributes);

@@ -265,16 +265,7 @@ TEST_F(Zero, SendsWhatTheStepSays) {
       args.optim = optim;
       args.max_grad_norm = args.optim == "adalomo" ? 0 : 1;
       args.gradient_accumulation_steps = accumulated;
-      args.max_steps = 2;
-      const std::vector<RankRun> two = train_on(3, args, samples);
-      args.max_steps = 5;
-      const std::vector<RankRun> five = train_on(3, args, samples);
-      for (size_t rank = 0; rank < two.size(); ++rank) {
-        const int64_t of_stops = 2 * static_cast<int64_t>(sizeof(int));
-        EXPECT_EQ(five[rank].sent_bytes - two[rank].sent_bytes,
-                  3 * (five[rank].planned_sent_bytes + of_stops))
-            << "rank " << rank << ", stage " << stage;
-      }
+      expect_sends_as_planned(3, args, samples, fmt::format("stage {}", stage));
     }
   }
 }
@@ -484,16 +475,7 @@ TEST_F(Zero, AccumulatesWithinGroups) {
       expect_alike(one, runs[0], what, DType::kF32);
       expect_as_planned(runs, what);
       expect_same_weights(runs[0].weights, runs[2].weights, what);
-      args.max_steps = 2;
-      const std::vector<RankRun> two = train_on(4, in_groups(args, stage), samples);
-      args.max_steps = 5;
-      const std::vector<RankRun> five = train_on(4, in_groups(args, stage), samples);
-      for (size_t rank = 0; rank < two.size(); ++rank) {
-        const int64_t of_stops = 3 * static_cast<int64_t>(sizeof(int));
-        EXPECT_EQ(five[rank].sent_bytes - two[rank].sent_bytes,
-                  3 * (five[rank].planned_sent_bytes + of_stops))
-            << "rank " << rank << ", " << what;
-      }
+      expect_sends_as_planned(4, in_groups(args, stage), samples, what);
     }
   }
 }

@@ -2,15 +2,11 @@
 
 #include <algorithm>
 
+#include "exec/cpu/collectives/add_message.h"
+
 namespace shoehorn::cpu {
 
 namespace {
-
-void add_floats(const std::byte* from, std::span<std::byte> to) {
-  const auto* terms = reinterpret_cast<const float*>(from);
-  auto* sums = reinterpret_cast<float*>(to.data());
-  for (size_t i = 0; i < to.size() / sizeof(float); ++i) sums[i] += terms[i];
-}
 
 // At the chain's ends there is nothing to send, or to receive; who sends waits for the rank that it sends to.
 void pass(Communicator& ranks, int32_t to, std::span<const std::byte> sent, int32_t from,
@@ -57,7 +53,7 @@ void reduce(const ChainCall& call) {
     if (sends && step >= behind) sent = call.pieces[step - behind];
     if (receives && step < call.pieces.size()) received = {call.received, call.pieces[step].size()};
     pass(*call.ranks, call.ranks->before(), sent, call.ranks->next(), received);
-    if (!received.empty()) add_floats(received.data(), call.pieces[step]);
+    if (!received.empty()) add_message<float>(received.data(), call.pieces[step].data(), received.size());
   }
 }
 

@@ -4,6 +4,7 @@
 #include <span>
 
 #include "base/error.h"
+#include "exec/cpu/collectives/add_message.h"
 
 namespace shoehorn::cpu {
 
@@ -65,13 +66,6 @@ class RingBlock {
 };
 
 template <typename T>
-void add_bytes(const std::byte* from, std::byte* to, size_t bytes) {
-  const T* terms = reinterpret_cast<const T*>(from);
-  T* sums = reinterpret_cast<T*>(to);
-  for (size_t i = 0; i < bytes / sizeof(T); ++i) sums[i] += terms[i];
-}
-
-template <typename T>
 void all_reduce_of(const RingCall& call) {
   const int64_t rank = call.at.place;
   for (int64_t block = 0; block < call.ring.blocks(); ++block) {
@@ -80,7 +74,7 @@ void all_reduce_of(const RingCall& call) {
       moved.pack(rank - round - 1, call.sent);
       moved.exchange(call.sent, rank - round - 1, call.received, rank - round - 2);
       moved.for_each_piece(rank - round - 2, [&](std::span<std::byte> piece, size_t offset) {
-        add_bytes<T>(call.received + offset, piece.data(), piece.size());
+        add_message<T>(call.received + offset, piece.data(), piece.size());
       });
     }
     moved.tell();
@@ -112,7 +106,7 @@ void reduce_scatter(const RingCall& call) {
     for (int64_t round = 0; round < call.ring.ranks() - 1; ++round) {
       moved.exchange(sums, rank - round - 1, next, rank - round - 2);
       moved.for_each_piece(rank - round - 2, [&](std::span<std::byte> piece, size_t offset) {
-        add_bytes<float>(piece.data(), next + offset, piece.size());
+        add_message<float>(piece.data(), next + offset, piece.size());
       });
       std::swap(sums, next);
     }
