@@ -7,6 +7,7 @@ JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
 CMAKE_FLAGS ?=
 ALONE_DIR ?= build-alone
+TOGETHER_DIR ?= build-together
 # Files are compiled several at a time, but those that are worked on; OFF: each alone (cmake/compiled_together.cmake).
 UNITY ?= ON
 # Of `make tests`: what to build, everything unless named.
@@ -16,7 +17,7 @@ TARGETS ?=
 READER_TESTS := io_test tokenize_test data_test models_test readers_test
 
 .PHONY: setup setup-dev build tests test mutate demo demo-lm asan asan-readers fuzz bench tidy tidy-changed \
-  check-alone check-alone-changed format check-format install clean
+  check-alone check-alone-changed check-together check-together-changed format check-format install clean
 
 # Packages that are missing (apt-get; sudo unless root): to build, test and run the demo; to develop.
 setup:
@@ -89,10 +90,18 @@ tidy-changed: setup-dev tests
 # Every source includes what it uses: compiles without the others of its room and without precompiled headers. Takes some
 # 20 minutes of a processor; of the sources that differ from the last commit, seconds.
 check-alone: setup-dev
-	@scripts/check_alone.py $(ALONE_DIR) --jobs $(JOBS)
+	@scripts/check_sources.py alone $(ALONE_DIR) --jobs $(JOBS)
 
 check-alone-changed: setup-dev
-	@scripts/check_alone.py $(ALONE_DIR) --jobs $(JOBS) --changed
+	@scripts/check_sources.py alone $(ALONE_DIR) --jobs $(JOBS) --changed
+
+# The sources of a room compile together as CI's new folder groups them, which a folder in use does not: it compiles what
+# was changed in it alone.
+check-together: setup-dev
+	@scripts/check_sources.py together $(TOGETHER_DIR) --jobs $(JOBS)
+
+check-together-changed: setup-dev
+	@scripts/check_sources.py together $(TOGETHER_DIR) --jobs $(JOBS) --changed
 
 format:
 	@scripts/check_format.sh --fix
@@ -109,4 +118,4 @@ install: build
 	cmake --install $(BUILD_DIR) --prefix $(PREFIX)
 
 clean:
-	rm -rf $(BUILD_DIR) $(ASAN_DIR) $(FUZZ_DIR) $(ALONE_DIR)
+	rm -rf $(BUILD_DIR) $(ASAN_DIR) $(FUZZ_DIR) $(ALONE_DIR) $(TOGETHER_DIR)

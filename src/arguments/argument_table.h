@@ -13,6 +13,7 @@
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -215,6 +216,11 @@ struct ParsedArguments {
 // repeated, the last value counts. UserError naming the flag, or the file and key; SystemError if the file
 // cannot be read. `ranks`: of the run as it was launched, which is train's world_size unless it is given.
 ParsedArguments parse_arguments(Command command, const std::vector<std::string>& words, int64_t ranks = 1);
+
+// UserError naming the first of these rows that the command line or a configuration file sets, for the value would be
+// lost; `reason`: "bench quality sets it".
+void refuse_set_rows(const ParsedArguments& parsed, std::span<const std::string_view> names,
+                     std::string_view reason);
 
 // Checks what a command needs besides valid arguments: its model and files.
 void validate_command(Command command, const TrainingArguments& args);

@@ -97,6 +97,15 @@ bool ParsedArguments::sets(std::string_view name) const {
   return gives(name) || std::find(configured.begin(), configured.end(), name) != configured.end();
 }
 
+void refuse_set_rows(const ParsedArguments& parsed, std::span<const std::string_view> names,
+                     std::string_view reason) {
+  for (const std::string_view name : names) {
+    if (!parsed.sets(name)) continue;
+    throw user_error("[--{}] expected no value, because {}, got one{}", name, reason,
+                     parsed.gives(name) ? "" : " from the configuration file");
+  }
+}
+
 ParsedArguments parse_arguments(Command command, const std::vector<std::string>& words, int64_t ranks) {
   ParsedArguments parsed;
   std::vector<GivenFlag> flags;

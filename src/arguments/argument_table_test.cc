@@ -405,6 +405,18 @@ TEST_F(ArgumentConfig, NamesTheFileAndTheKey) {
   EXPECT_TRUE(contains(parse_error({"--config", "/nonexistent.json"}), "/nonexistent.json"));
 }
 
+TEST_F(ArgumentConfig, RowsThatACommandSetsAreRefusedFromBothPlaces) {
+  constexpr std::string_view kNames[] = {"output_dir", "seed"};
+  const auto refusal = [&](Words words) {
+    words.insert(words.begin(), {"--model_name_or_path", "bert"});
+    return refusal_of([&] { refuse_set_rows(parse_arguments(Command::kPlan, words), kNames, "it sets it"); });
+  };
+  EXPECT_EQ(refusal({"--learning_rate", "1e-3"}), "");
+  EXPECT_EQ(refusal({"--seed", "7"}), "[--seed] expected no value, because it sets it, got one");
+  EXPECT_EQ(refusal({"--config", write(R"({"seed": 7})")}),
+            "[--seed] expected no value, because it sets it, got one from the configuration file");
+}
+
 TEST(ArgumentTable, KwargsAsTextOrJson) {
   const Kwargs expected = {{"every_n_layers", 2}, {"use_reentrant", false}};
   EXPECT_EQ(parse({"--gradient_checkpointing_kwargs", R"({"every_n_layers": "2", "use_reentrant": "false"})"})

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
@@ -91,14 +90,9 @@ BatchSizesOptions batch_sizes_options(const CommandOptions& given) {
   words.insert(words.end(), given.rest.begin(), given.rest.end());
   const ParsedArguments parsed = parse_arguments(Command::kBenchBatch, words);
   use_threads(parsed.arguments.num_threads);
-  const auto is_given = [&parsed](const char* name) {
-    return std::find(parsed.given.begin(), parsed.given.end(), name) != parsed.given.end();
-  };
-  for (const char* tried : {"per_device_train_batch_size", "effective_batch_size"}) {
-    if (is_given(tried))
-      throw user_error("[--{}] expected no value, because bench batch tries them, got one", tried);
-  }
-  if (is_given("max_steps"))
+  constexpr std::string_view kTried[] = {"per_device_train_batch_size", "effective_batch_size"};
+  refuse_set_rows(parsed, kTried, "bench batch tries them");
+  if (parsed.gives("max_steps"))
     throw user_error("[--max_steps] expected no value, got {}; give --steps", parsed.arguments.max_steps);
   refuse_batch_size_ramp(parsed.arguments);
   const ModelSource source = open_model(options.model, {}, true, false);

@@ -31,7 +31,7 @@ effective batch is the same. Give the model, the files and other flags of train,
 )";
 
 // Flags of train that the command sets itself.
-constexpr std::array<std::string_view, 6> kOwnFlags = {
+constexpr std::array<std::string_view, 6> kSetByParallel = {
     "output_dir", "parallel_mode", "gradient_accumulation_steps", "save_strategy", "report_to", "world_size"};
 
 const std::vector<ArgumentSpec>& bench_parallel_rows() {
@@ -78,10 +78,7 @@ ParallelOptions parallel_options(const CommandOptions& given, const ScratchDirec
     for (const std::string& gbit : bandwidths) options.links.push_back(link_of(bandwidth_of(gbit), latency));
   }
   const ParsedArguments parsed = parse_arguments(Command::kTrain, options.flags, options.ranks);
-  for (const std::string_view name : kOwnFlags) {
-    if (parsed.sets(name))
-      throw user_error("[--{}] expected no value, because bench parallel sets it, got one", name);
-  }
+  refuse_set_rows(parsed, kSetByParallel, "bench parallel sets it");
   options.threads =
       parsed.arguments.num_threads.value_or(std::max<int64_t>(1, processors().usable() / options.ranks));
   return options;
@@ -101,7 +98,7 @@ CommandHelp help_of_bench_parallel() {
           .introduction = kParallelIntroduction,
           .own_rows = bench_parallel_rows(),
           .table = Command::kTrain,
-          .set_by_itself = {kOwnFlags.begin(), kOwnFlags.end()}};
+          .set_by_itself = {kSetByParallel.begin(), kSetByParallel.end()}};
 }
 
 int run_bench_parallel(const std::vector<std::string>& words) {

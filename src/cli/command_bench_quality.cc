@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
 
@@ -38,7 +37,7 @@ or a promise was broken; 2 where the reference cannot run.
 )";
 
 // Flags of train that the command sets itself.
-constexpr std::array<std::string_view, 7> kOwnFlags = {
+constexpr std::array<std::string_view, 7> kSetByQuality = {
     "output_dir",    "seed",      "logging_strategy",    "logging_steps",
     "save_strategy", "report_to", "effective_batch_size"};
 
@@ -70,10 +69,7 @@ const std::vector<ArgumentSpec>& bench_quality_option_rows() {
 
 // Rungs come behind the shared flags, so a value of theirs would be lost without a word.
 void refuse_flags_of_rungs(const ParsedArguments& parsed) {
-  for (const std::string_view name : kOwnFlags) {
-    if (std::find(parsed.given.begin(), parsed.given.end(), name) != parsed.given.end())
-      throw user_error("[--{}] expected no value, because bench quality sets it, got one", name);
-  }
+  refuse_set_rows(parsed, kSetByQuality, "bench quality sets it");
   for (const std::string& name : flags_of_quality_rungs()) {
     const ArgumentSpec* spec = find_argument(name);
     CHECK(spec != nullptr, "a rung has the flag --{}", name);
@@ -120,7 +116,7 @@ CommandHelp help_of_bench_quality() {
   std::string settings = "Settings, with a batch of 8:\n";
   for (const QualityRung& rung : quality_rungs({}))
     settings += fmt::format("  {:<38}{}\n", rung.name, rung.setting);
-  std::vector<std::string> set(kOwnFlags.begin(), kOwnFlags.end());
+  std::vector<std::string> set(kSetByQuality.begin(), kSetByQuality.end());
   for (std::string& name : flags_of_quality_rungs()) set.push_back(std::move(name));
   return {.name = "bench quality",
           .introduction = kQualityIntroduction,

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Compiles each source file alone, without what targets compile once for all (precompiled headers), and writes no object: a
-file that does not include what it uses fails. A build that compiles files together does not notice (cmake/room.cmake).
+"""Compiles sources as the everyday build does not, without what targets compile once for all (precompiled headers), and
+writes no object.
 
-    scripts/check_alone.py BUILD_DIR              every source
-    scripts/check_alone.py BUILD_DIR --changed    those that differ from the last commit, or are new
+    scripts/check_sources.py alone BUILD_DIR       each source alone: it includes what it uses
+    scripts/check_sources.py together BUILD_DIR    the sources of a target as a new build folder compiles them, several at a
+                                                   time: none defines what another defines (cmake/compiled_together.cmake)
+    … --changed                                    those that differ from the last commit or are new, and those with them
 
-BUILD_DIR is configured here and nothing else is built in it. Exit: 1 if a file fails; its first messages are printed.
+BUILD_DIR is configured here and nothing else is built in it. Exit: 1 if one fails; its first messages are printed.
 """
 
 import argparse
@@ -24,18 +26,29 @@ def run(command):
     return subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
 
 
-def configured(build):
-    """The compiler's command of each source, by its path."""
+def configured(build, together):
+    """The compiler's command of each source, by its path; or of each group of sources, a file in `build`."""
+    (build / "compiled_together.txt").unlink(missing_ok=True)  # groups as a new folder has them
     for command in (
-        ["cmake", "-S", ROOT, "-B", build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_UNITY_BUILD=OFF", "-DCCACHE_PROGRAM=OFF"],
+        ["cmake", "-S", ROOT, "-B", build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
+         f"-DCMAKE_UNITY_BUILD={'ON' if together else 'OFF'}", "-DCCACHE_PROGRAM=OFF"],
         ["cmake", "--build", build, "--target", "shoehorn_commit"],  # a header that is made
     ):
         done = run(command)
         if done.returncode:
-            sys.exit(f"[check_alone] {shlex.join(map(str, command))} failed:\n{done.stdout}")
+            sys.exit(f"[check_sources] {shlex.join(map(str, command))} failed:\n{done.stdout}")
     with open(build / "compile_commands.json", encoding="utf-8") as file:
         entries = {entry["file"]: entry for entry in json.load(file)}
-    return {name: entry for name, entry in sorted(entries.items()) if build not in pathlib.Path(name).parents}
+
+    def is_wanted(path):
+        return path.parent.name == "Unity" if together else build not in path.parents
+
+    return {name: entry for name, entry in sorted(entries.items()) if is_wanted(pathlib.Path(name))}
+
+
+def includes(name):
+    """What a group's file includes."""
+    return {line.split('"')[1] for line in pathlib.Path(name).read_text(encoding="utf-8").splitlines() if line.startswith("#include ")}
 
 
 def changed():
@@ -65,21 +78,23 @@ def failure(entry):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("how", choices=("alone", "together"))
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("--changed", action="store_true")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     options = parser.parse_args()
-    entries = configured(options.build.resolve())
+    together = options.how == "together"
+    entries = configured(options.build.resolve(), together)
     if options.changed:
         wanted = changed()
-        entries = {name: entry for name, entry in entries.items() if name in wanted}
+        entries = {name: entry for name, entry in entries.items() if (wanted & includes(name) if together else name in wanted)}
     failed = 0
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         for name, said in zip(entries, pool.map(failure, entries.values())):
             if said:
                 failed += 1
-                print(f"not alone: {os.path.relpath(name, ROOT)}\n{said}", flush=True)
-    print(f"{len(entries) - failed} sources compile alone, {failed} do not")
+                print(f"not {options.how}: {os.path.relpath(name, ROOT)}\n{said}", flush=True)
+    print(f"{len(entries) - failed} {'groups' if together else 'sources'} compile {options.how}, {failed} do not")
     sys.exit(1 if failed else 0)
 
 
