@@ -23,9 +23,9 @@
 #include "cli/stage_line.h"
 #include "exec/backend/thread_count.h"
 #include "exec/backends.h"
+#include "fit/memory_refusal.h"
 #include "lab/machine_text.h"
 #include "ops/dump.h"
-#include "session/memory_refusal.h"
 #include "train/auto_find_batch_size.h"
 #include "train/trainer.h"
 

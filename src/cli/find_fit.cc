@@ -25,6 +25,7 @@
 #include "exec/backends.h"
 #include "io/json_file.h"
 #include "lab/measured_step.h"
+#include "train/planned_run.h"
 
 namespace shoehorn {
 
@@ -180,17 +181,21 @@ void open_fit(const CommandOptions& options, const std::string& machine, OpenedF
   report.budget_bytes =
       task.arguments.memory_budget.value_or(all) - parse_bytes(options.text("reserve"), "--reserve");
   const PlannedBytes plan = bytes_of(plan_in_process(joined(report.given, opened.machine), opened.batch));
+  const auto options_of = [&task](const TrainingArguments& args) {
+    return session_options_of(*task.source.model, args, {&task.train, &task.validation});
+  };
   opened.search.emplace(
-      *task.source.model, RunData{&task.train, &task.validation},
-      PlanSearchOptions{.space = std::move(space),
-                        .budget_bytes = report.budget_bytes,
-                        .overhead_bytes = plan.process - plan.arenas,
-                        .limits = costs ? costs->limits() : measured_limits(*backend, task.arguments),
-                        .costs = costs ? &*costs : nullptr,
-                        .has_samples = task.has_samples,
-                        .device = opened.planned.device ? &*opened.planned.device : nullptr,
-                        .link = link.link,
-                        .backend = backend});
+      *task.source.model, options_of,
+      PlanSearchOptions{
+          .space = std::move(space),
+          .budget_bytes = report.budget_bytes,
+          .overhead_bytes = plan.process - plan.arenas,
+          .limits = costs ? costs->limits() : measured_limits(*backend, task.arguments),
+          .costs = costs ? &*costs : nullptr,
+          .lengths = costs && task.has_samples ? std::optional(sample_lengths(task.train, 1)) : std::nullopt,
+          .device = opened.planned.device ? &*opened.planned.device : nullptr,
+          .link = link.link,
+          .backend = backend});
   found.text = task.text + opened.calibration.notice + link.text;
   if (!backend->can_run())
     found.text +=
@@ -313,7 +318,7 @@ const std::vector<ArgumentSpec>& fit_option_rows() {
        .standard = std::vector<std::string>{},
        .help =
            "stay as they are: batch, order, recompute, update_in_backward, precision, masters, optimizer, adapters, "
-           "sharing"},
+           "sharing, evaluation"},
       {.name = "forbid",
        .kind = kList,
        .standard = std::vector<std::string>{},

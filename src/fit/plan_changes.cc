@@ -9,7 +9,6 @@
 #include "arguments/step_settings.h"
 #include "base/error.h"
 #include "base/format.h"
-#include "session/smaller_forms.h"
 
 namespace shoehorn {
 
@@ -17,7 +16,7 @@ namespace {
 
 constexpr std::array<std::string_view, kDegrees> kDegreeNames = {
     "batch",     "order",    "recompute", "update_in_backward", "precision", "masters",
-    "optimizer", "adapters", "sharing"};
+    "optimizer", "adapters", "sharing",   "evaluation"};
 constexpr std::array<std::string_view, 4> kTierNames = {"exact", "rounding", "numerics", "adapters"};
 
 constexpr std::string_view kLayerMajor = "layer_major";
@@ -76,8 +75,32 @@ MathsChange tier_of(const std::string& name, std::string_view what) {
   return static_cast<MathsChange>(index_of(kTierNames, name, what));
 }
 
+std::vector<SmallerOptimizer> smaller_optimizers(const OptimizerSettings& asked) {
+  std::vector<SmallerOptimizer> smaller;
+  if (const auto* adamw = std::get_if<AdamWSettings>(&asked))
+    smaller.push_back({"adamw_8bit", AdamW8bitSettings{*adamw, {}}});
+  if (const auto* lion = std::get_if<LionSettings>(&asked))
+    smaller.push_back({"lion_8bit", Lion8bitSettings{*lion, {}}});
+  const auto* sgd = std::get_if<SgdSettings>(&asked);
+  const bool has_states = sgd == nullptr || sgd->momentum != 0;
+  if (has_states && !std::holds_alternative<AdafactorSettings>(asked))
+    smaller.push_back({"adafactor", AdafactorSettings{}});
+  return smaller;
+}
+
+std::vector<int64_t> divisors_of(int64_t number) {
+  std::vector<int64_t> divisors;
+  for (int64_t small = 1; small <= number / small; ++small) {
+    if (number % small != 0) continue;
+    divisors.push_back(small);
+    if (small != number / small) divisors.push_back(number / small);
+  }
+  std::sort(divisors.rbegin(), divisors.rend());
+  return divisors;
+}
+
 std::set<Degree> given_degrees(const std::function<bool(std::string_view row)>& sets) {
-  static constexpr std::array<std::pair<std::string_view, Degree>, 22> kRows = {{
+  static constexpr std::array<std::pair<std::string_view, Degree>, 24> kRows = {{
       {"per_device_train_batch_size", Degree::kBatch},
       {"gradient_accumulation_steps", Degree::kBatch},
       {"batch_size_ramp", Degree::kBatch},
@@ -100,6 +123,8 @@ std::set<Degree> given_degrees(const std::function<bool(std::string_view row)>& 
       {"deepspeed", Degree::kSharing},
       {"fsdp", Degree::kSharing},
       {"local_sgd_steps", Degree::kSharing},
+      {"per_device_eval_batch_size", Degree::kEvaluation},
+      {"bf16_full_eval", Degree::kEvaluation},
   }};
   std::set<Degree> given;
   for (const auto& [row, degree] : kRows) {
@@ -133,12 +158,17 @@ std::optional<FitCandidate> with_layer_order(const FitCandidate& run, const FitS
 
 std::optional<FitCandidate> with_recompute(const FitCandidate& run, int64_t every_n_layers,
                                            const FitSpace& space) {
-  if (recomputes(run.arguments) || !space.is_open(Degree::kRecompute, MathsChange::kExact))
+  const TrainingArguments& args = run.arguments;
+  const bool is_in_groups = args.gradient_checkpointing && every_n_layers == 1 &&
+                            recompute_every_n_layers(args) != 1 && args.activation_budget.empty() &&
+                            args.recompute_set.empty();
+  if ((recomputes(args) && !is_in_groups) || !space.is_open(Degree::kRecompute, MathsChange::kExact))
     return std::nullopt;
   FitCandidate less = run;
   less.arguments.gradient_checkpointing = true;
-  std::vector<std::string> flags = {"--gradient_checkpointing"};
-  if (every_n_layers > 1) {
+  std::vector<std::string> flags;
+  if (!is_in_groups) flags.emplace_back("--gradient_checkpointing");
+  if (every_n_layers > 1 || is_in_groups) {
     less.arguments.gradient_checkpointing_kwargs = {{"every_n_layers", every_n_layers}};
     flags.insert(flags.end(),
                  {"--gradient_checkpointing_kwargs", fmt::format("every_n_layers={}", every_n_layers)});
@@ -201,7 +231,9 @@ std::optional<FitCandidate> with_optimizer(const FitCandidate& run, const std::s
   other.arguments.optim_args = {};
   const bool is_same = optimizer_name(other.arguments) == optimizer_name(run.arguments);
   if (is_same || !space.is_open(Degree::kOptimizer, MathsChange::kNumerics)) return std::nullopt;
-  return changed(std::move(other), MathsChange::kNumerics, {"--optim", optim});
+  std::vector<std::string> flags = {"--optim", optim};
+  if (!run.arguments.optim_args.empty()) flags.insert(flags.end(), {"--optim_args", "{}"});
+  return changed(std::move(other), MathsChange::kNumerics, flags);
 }
 
 std::optional<FitCandidate> with_zero_stage(const FitCandidate& run, int64_t stage, const FitSpace& space) {
@@ -222,6 +254,24 @@ std::optional<FitCandidate> with_adapters(const FitCandidate& run, int64_t rank,
   return changed(std::move(adapted), MathsChange::kAdapters, {"--lora_rank", std::to_string(rank)});
 }
 
+std::optional<FitCandidate> with_half_evaluation_batch(const FitCandidate& run, const FitSpace& space) {
+  const int64_t size = run.arguments.per_device_eval_batch_size / 2;
+  if (size == 0 || !space.is_open(Degree::kEvaluation, MathsChange::kRounding)) return std::nullopt;
+  FitCandidate smaller = run;
+  smaller.arguments.per_device_eval_batch_size = size;
+  return changed(std::move(smaller), MathsChange::kRounding,
+                 {"--per_device_eval_batch_size", std::to_string(size)});
+}
+
+std::optional<FitCandidate> with_bf16_evaluation(const FitCandidate& run, const FitSpace& space) {
+  const TrainingArguments& args = run.arguments;
+  const bool is_half = args.bf16_full_eval || args.fp16_full_eval || args.bf16 || args.fp16;
+  if (is_half || !space.is_open(Degree::kEvaluation, MathsChange::kNumerics)) return std::nullopt;
+  FitCandidate half = run;
+  half.arguments.bf16_full_eval = true;
+  return changed(std::move(half), MathsChange::kNumerics, {"--bf16_full_eval"});
+}
+
 void check_unused(const TrainingArguments& args, const std::set<Degree>& forbidden) {
   const std::array<std::pair<Degree, bool>, kDegrees> used = {{
       {Degree::kBatch, args.gradient_accumulation_steps > 1},
@@ -233,6 +283,7 @@ void check_unused(const TrainingArguments& args, const std::set<Degree>& forbidd
       {Degree::kOptimizer, optimizer_name(args) != optimizer_name(TrainingArguments{})},
       {Degree::kAdapters, args.lora_rank > 0},
       {Degree::kSharing, args.zero_stage > 0},
+      {Degree::kEvaluation, false},
   }};
   for (const auto& [degree, is_used] : used) {
     if (is_used && forbidden.contains(degree)) {

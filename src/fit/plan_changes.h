@@ -12,9 +12,17 @@
 #include <vector>
 
 #include "arguments/training_arguments.h"
-#include "session/memory_alternatives.h"
+#include "graph/optimizer_settings.h"
 
 namespace shoehorn {
+
+// What a change of flags does to the numbers, from least to most.
+enum class MathsChange : uint8_t {
+  kExact,     // no bit changes
+  kRounding,  // the same sums in another order
+  kNumerics,  // another precision, update rule or clipping
+  kAdapters,  // other parameters are trained
+};
 
 enum class Degree : uint8_t {
   kBatch,             // per_device_train_batch_size × gradient_accumulation_steps
@@ -26,10 +34,12 @@ enum class Degree : uint8_t {
   kOptimizer,         // optim
   kAdapters,          // lora_rank
   kSharing,           // zero_stage
+  kEvaluation,        // per_device_eval_batch_size, bf16_full_eval
 };
-inline constexpr int kDegrees = 9;
+inline constexpr int kDegrees = 10;
 
-// "batch", "order", "recompute", "update_in_backward", "precision", "masters", "optimizer", "adapters", "sharing".
+// "batch", "order", "recompute", "update_in_backward", "precision", "masters", "optimizer", "adapters", "sharing",
+// "evaluation".
 std::string_view degree_name(Degree degree);
 // UserError naming `what` for any other name.
 Degree degree_of(const std::string& name, std::string_view what);
@@ -62,10 +72,25 @@ struct FitSpace {
 // table.
 std::set<Degree> given_degrees(const std::function<bool(std::string_view row)>& sets);
 
+// An optimizer of the same kind that keeps less state, or Adafactor.
+struct SmallerOptimizer {
+  const char* name;  // of --optim
+  OptimizerSettings settings;
+};
+// Those with less state than `asked`, the largest first; none where it has no state, or the least.
+std::vector<SmallerOptimizer> smaller_optimizers(const OptimizerSettings& asked);
+// The rank of adapters that are trained in place of weights.
+inline constexpr int64_t kOfferedLoraRank = 8;
+// A layer-major step holds every micro-batch's nodes; beyond this many it is no longer worth offering.
+inline constexpr int64_t kMaxUnrolledMicroBatches = 32;
+// Largest first: the sizes of the micro-batches of so many sequences.
+std::vector<int64_t> divisors_of(int64_t number);
+
 // Each returns the candidate with one change, or nothing where it is not open, makes no difference, or does not go
 // together with what the run asks for.
 std::optional<FitCandidate> with_micro_batch(const FitCandidate& run, int64_t size, const FitSpace& space);
 std::optional<FitCandidate> with_layer_order(const FitCandidate& run, const FitSpace& space);
+// Of a run that recomputes groups of layers only each layer for itself.
 std::optional<FitCandidate> with_recompute(const FitCandidate& run, int64_t every_n_layers,
                                            const FitSpace& space);
 // `budget` as --activation_budget has it; what is recomputed is chosen value by value.
@@ -79,6 +104,9 @@ std::optional<FitCandidate> with_optimizer(const FitCandidate& run, const std::s
 // Of several ranks.
 std::optional<FitCandidate> with_zero_stage(const FitCandidate& run, int64_t stage, const FitSpace& space);
 std::optional<FitCandidate> with_adapters(const FitCandidate& run, int64_t rank, const FitSpace& space);
+// Evaluation with batches of half the size, and in bf16.
+std::optional<FitCandidate> with_half_evaluation_batch(const FitCandidate& run, const FitSpace& space);
+std::optional<FitCandidate> with_bf16_evaluation(const FitCandidate& run, const FitSpace& space);
 
 // UserError naming a degree that is to stay unused and that the run uses.
 void check_unused(const TrainingArguments& args, const std::set<Degree>& forbidden);

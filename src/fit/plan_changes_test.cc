@@ -42,6 +42,8 @@ std::vector<FitCandidate> all_changes(const FitCandidate& run, const FitSpace& s
         if (auto less = with_recompute(forms[i], layers, space)) forms.push_back(std::move(*less));
       }
     }
+    if (auto smaller = with_half_evaluation_batch(form, space)) forms.push_back(std::move(*smaller));
+    if (auto half = with_bf16_evaluation(form, space)) forms.push_back(std::move(*half));
     for (const char* budget : {"0.5", "300MiB"}) {
       if (auto less = with_activation_budget(form, budget, space)) forms.push_back(std::move(*less));
     }
@@ -123,6 +125,25 @@ TEST(PlanChanges, WhatIsNotAllowedOrHeldIsNotOffered) {
   }
   EXPECT_TRUE(contains(refusal_of([&] { degree_of("speed", "--fix"); }), "batch, order, recompute"));
   EXPECT_TRUE(contains(refusal_of([&] { tier_of("all", "--allow"); }), "exact, rounding, numerics"));
+}
+
+// A layer-major step is one program with the nodes of every micro-batch.
+TEST(PlanChanges, ALayerMajorStepHasAtMost32MicroBatches) {
+  const auto accumulated = [](const char* steps) {
+    return FitCandidate{parsed({"--gradient_accumulation_steps", steps})};
+  };
+  EXPECT_TRUE(with_layer_order(accumulated("32"), kOpen).has_value());
+  EXPECT_FALSE(with_layer_order(accumulated("33"), kOpen).has_value());
+}
+
+TEST(PlanChanges, GroupsOfLayersMayBecomeSingleLayers) {
+  const FitCandidate grouped{
+      parsed({"--gradient_checkpointing", "--gradient_checkpointing_kwargs", "every_n_layers=3"})};
+  const auto single = with_recompute(grouped, 1, kOpen);
+  ASSERT_TRUE(single.has_value());
+  EXPECT_EQ(single->flags, (std::vector<std::string>{"--gradient_checkpointing_kwargs", "every_n_layers=1"}));
+  EXPECT_FALSE(with_recompute(grouped, 2, kOpen).has_value());
+  EXPECT_FALSE(with_recompute(*single, 1, kOpen).has_value());
 }
 
 TEST(PlanChanges, WhatTheUserGaveIsHeld) {

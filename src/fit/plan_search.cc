@@ -15,7 +15,6 @@
 #include "base/stop_request.h"
 #include "exec/backends.h"
 #include "session/batching.h"
-#include "session/smaller_forms.h"
 
 namespace shoehorn {
 
@@ -43,6 +42,11 @@ int64_t state_bytes_of(const StateTable& state) {
     if (is_state && !storage.merged_into.valid()) bytes += storage.type.bytes();
   }
   return bytes;
+}
+
+// Whether other matrix products are made: of another type, or of adapters.
+bool has_other_products(const TrainingArguments& a, const TrainingArguments& b) {
+  return a.bf16 != b.bf16 || a.bf16_full_eval != b.bf16_full_eval || a.lora_rank != b.lora_rank;
 }
 
 // The class of times of a plan where those that differ by less than kSameTime from the fastest are in class 0.
@@ -82,10 +86,9 @@ std::vector<PlannedCandidate> frontier_of(std::vector<PlannedCandidate> planned)
   return frontier;
 }
 
-PlanSearch::PlanSearch(const Model& model, RunData data, PlanSearchOptions options)
-    : model_(model), data_(data), options_(std::move(options)) {
+PlanSearch::PlanSearch(const Model& model, SessionOfArguments options_of, PlanSearchOptions options)
+    : model_(model), options_of_(std::move(options_of)), options_(std::move(options)) {
   if (!options_.backend) options_.backend = make_backend(kDefaultBackend, 0);
-  if (options_.costs != nullptr && options_.has_samples) lengths_ = sample_lengths(*data_.train, 1);
 }
 
 PlanSearch::~PlanSearch() {
@@ -93,15 +96,15 @@ PlanSearch::~PlanSearch() {
 }
 
 std::unique_ptr<Session> PlanSearch::session_of(const FitCandidate& run) const {
-  const std::unique_ptr<WindowIterator> windows = make_windows(run.arguments, *data_.train);
-  SessionOptions session = session_options_of(model_, run.arguments, data_, windows.get());
+  SessionOptions session = options_of_(run.arguments);
   session.backend = options_.backend;
-  session.keeps_code = true;
+  session.keeps_code = options_.keeps_code;
+  session.step.dump_directory.clear();  // it has the programs of the run that is trained
   return std::make_unique<Session>(model_, std::move(session));
 }
 
 // Nothing where the settings do not go together.
-std::optional<PlannedCandidate> PlanSearch::plan(const FitCandidate& run) {
+std::optional<PlannedCandidate> PlanSearch::plan_as_it_is(const FitCandidate& run) {
   const auto known = index_of_.find(run.flags);
   if (known != index_of_.end()) return known->second ? std::optional(planned_[*known->second]) : std::nullopt;
   try {
@@ -112,11 +115,25 @@ std::optional<PlannedCandidate> PlanSearch::plan(const FitCandidate& run) {
   }
 }
 
+// An evaluation that needs the most gets smaller batches until the run fits or training needs the most; of the least plan in any
+// case.
+std::optional<PlannedCandidate> PlanSearch::plan(const FitCandidate& run, bool is_least) {
+  std::optional<PlannedCandidate> planned = plan_as_it_is(run);
+  while (planned && planned->evaluation_binds && (is_least || !fits(*planned))) {
+    const auto smaller = with_half_evaluation_batch(planned->run, options_.space);
+    std::optional<PlannedCandidate> next = smaller ? plan_as_it_is(*smaller) : std::nullopt;
+    if (!next) break;
+    planned = std::move(next);
+  }
+  return planned;
+}
+
 StepTime PlanSearch::step_time_of(const FitCandidate& run, const Session& session) const {
+  if (session.options().kind == RunKind::kEvaluate) return {};
   const RankLink* link = options_.link ? &*options_.link : nullptr;
   if (options_.device != nullptr) return rated_step_time(session, *options_.device, link);
   if (options_.costs == nullptr) return least_step_time(session, options_.limits, link);
-  std::optional<SampleLengths> lengths = lengths_;
+  std::optional<SampleLengths> lengths = options_.lengths;
   if (lengths) lengths->samples = run.arguments.per_device_train_batch_size;
   return calibrated_step_time(session, *options_.costs,
                               padding_of(run.arguments) == 0 ? lengths : std::nullopt, link);
@@ -130,7 +147,12 @@ PlannedCandidate PlanSearch::plan_or_throw(const FitCandidate& run) {
   const int64_t arena_bytes = session->plan().arena_bytes();
   PlannedCandidate planned{run, arena_bytes, arena_bytes + options_.overhead_bytes, time.seconds, time};
   planned.step_bytes = session->plan().device().transient_bytes;
-  planned.least_bytes = options_.overhead_bytes + state_bytes_of(session->state());
+  if (!planned_.empty() && has_other_products(run.arguments, planned_.front().run.arguments))
+    planned.process_bytes += options_.other_code_bytes;
+  planned.least_bytes = planned.process_bytes - arena_bytes + state_bytes_of(session->state());
+  planned.trains = session->options().kind != RunKind::kEvaluate;
+  planned.evaluation_binds =
+      session->family().program(session->plan().largest()).kind() == ProgramKind::kEvaluate;
   index_of_[run.flags] = planned_.size();
   planned_.push_back(planned);
   return planned;
@@ -157,11 +179,21 @@ bool PlanSearch::search_micro_batch(const FitCandidate& run) {
   return keeps_all;
 }
 
+// Whether a plan differs from a form only by how it is split, ordered and recomputed, and by when it updates.
+bool PlanSearch::is_of_form(const PlannedCandidate& planned, const FitCandidate& form) const {
+  const auto settings = [](const TrainingArguments& args) {
+    return std::tie(args.bf16, args.bf16_full_eval, args.master_weights, args.optim, args.lora_rank,
+                    args.zero_stage);
+  };
+  return settings(planned.run.arguments) == settings(form.arguments);
+}
+
 // Whether something that was planned leaves nothing to find for forms of `whole` that take `seconds` or more: it fits with no
 // larger a change and is as fast; or nothing of the form can fit, and the other is as fast in less than its state.
 bool PlanSearch::is_beaten(const PlannedCandidate& whole, double seconds) const {
   return std::any_of(planned_.begin(), planned_.end(), [&](const PlannedCandidate& other) {
-    return is_allowed(other) && other.run.flags != whole.run.flags && other.run.tier <= whole.run.tier &&
+    return is_allowed(other) && (!only_form_ || is_of_form(other, *only_form_)) &&
+           other.run.flags != whole.run.flags && other.run.tier <= whole.run.tier &&
            other.step_seconds <= seconds &&
            other.process_bytes <= std::max(options_.budget_bytes, whole.least_bytes);
   });
@@ -184,8 +216,7 @@ void PlanSearch::search_recompute(const FitCandidate& form, const PlannedCandida
   const int64_t left_bytes = options_.budget_bytes - (whole.process_bytes - whole.step_bytes);
   if (left_bytes >= kMiB) {
     const auto chosen = with_activation_budget(form, fmt::format("{}MiB", left_bytes / kMiB), options_.space);
-    if (!chosen) return;
-    const std::optional<PlannedCandidate> planned = plan(*chosen);
+    const std::optional<PlannedCandidate> planned = chosen ? plan(*chosen) : std::nullopt;
     if (planned && fits(*planned)) return;
   }
   for (int64_t layers = 1; layers <= kLongestSegment; ++layers) {
@@ -229,6 +260,10 @@ void PlanSearch::search_form(const PlannedCandidate& whole) {
     search_least(whole);
     return;
   }
+  search_micro_batches(form);
+}
+
+void PlanSearch::search_micro_batches(const FitCandidate& form) {
   const TrainingArguments& args = form.arguments;
   for (const int64_t size :
        divisors_of(args.per_device_train_batch_size * args.gradient_accumulation_steps)) {
@@ -236,6 +271,51 @@ void PlanSearch::search_form(const PlannedCandidate& whole) {
     const auto split = is_own ? std::optional(form) : with_micro_batch(form, size, options_.space);
     if (split && search_micro_batch(*split)) return;
   }
+}
+
+// The form in what is, nearly always, its smallest.
+FitCandidate PlanSearch::smallest_of(FitCandidate form) const {
+  const FitSpace& space = options_.space;
+  if (auto split = with_micro_batch(form, 1, space)) form = std::move(*split);
+  if (auto ordered = with_layer_order(form, space)) form = std::move(*ordered);
+  if (auto soon = with_update_in_backward(form, space)) form = std::move(*soon);
+  if (auto recomputed = with_recompute(form, 1, space)) form = std::move(*recomputed);
+  return form;
+}
+
+// Of many micro-batches the layer-major order holds more than the other.
+bool PlanSearch::may_fit(const FitCandidate& form) {
+  const std::optional<PlannedCandidate> smallest = plan(smallest_of(form));
+  if (smallest && fits(*smallest)) return true;
+  FitCandidate split = form;
+  if (auto smaller = with_micro_batch(split, 1, options_.space)) split = std::move(*smaller);
+  if (auto recomputed = with_recompute(split, 1, options_.space)) split = std::move(*recomputed);
+  const std::optional<PlannedCandidate> planned = plan(split);
+  return planned && fits(*planned);
+}
+
+FormResult PlanSearch::find_in_form(const FitCandidate& form, const std::set<MathsChange>& allowed) {
+  options_.space.allowed = allowed;
+  only_form_ = form;
+  FormResult result;
+  result.whole = plan(form);
+  if (!result.whole) return result;
+  const bool can_fit = result.whole->least_bytes <= options_.budget_bytes;
+  if (result.whole->trains && can_fit && (fits(*result.whole) || may_fit(result.whole->run)))
+    search_micro_batches(result.whole->run);
+  for (const PlannedCandidate& candidate : planned_) {
+    if (!is_allowed(candidate) || !is_of_form(candidate, form)) continue;
+    if (!result.least || candidate.process_bytes < result.least->process_bytes) result.least = candidate;
+    if (fits(candidate)) result.fitting.push_back(candidate);
+  }
+  sort_by_preference(result.fitting);
+  return result;
+}
+
+PlannedCandidate PlanSearch::find_least(const FitCandidate& asked) {
+  only_form_.reset();
+  plan_smallest(asked);
+  return *std::ranges::min_element(planned_, {}, &PlannedCandidate::process_bytes);
 }
 
 // The smallest of a form, unless what is known of its tier takes less than its state: the whole batch, and single samples in both
@@ -256,12 +336,12 @@ void PlanSearch::search_least(const PlannedCandidate& whole) {
   }
   std::erase_if(runs, is_larger);
   for (const FitCandidate& run : runs) {
-    if (!with_recompute(run, 1, options_.space)) plan(run);
+    if (!with_recompute(run, 1, options_.space)) plan(run, true);
     // Longer segments keep fewer inputs and make more at once: where they no longer take less, none does.
     int64_t bytes_before = std::numeric_limits<int64_t>::max();
     for (int64_t layers = 1; layers <= kLongestSegment; ++layers) {
       const auto recomputed = with_recompute(run, layers, options_.space);
-      const std::optional<PlannedCandidate> smaller = recomputed ? plan(*recomputed) : std::nullopt;
+      const std::optional<PlannedCandidate> smaller = recomputed ? plan(*recomputed, true) : std::nullopt;
       if (!smaller || smaller->process_bytes >= bytes_before) break;
       bytes_before = smaller->process_bytes;
     }
@@ -279,13 +359,10 @@ void PlanSearch::plan_smallest(const FitCandidate& asked) {
     for (const FitCandidate& form : forms) most = std::max(most, form.flags.size());
     std::erase_if(forms, [&](const FitCandidate& form) { return form.flags.size() < most; });
     for (FitCandidate form : forms) {
-      if (auto split = with_micro_batch(form, 1, space)) form = std::move(*split);
-      if (auto ordered = with_layer_order(form, space)) form = std::move(*ordered);
-      if (auto soon = with_update_in_backward(form, space)) form = std::move(*soon);
-      if (auto recomputed = with_recompute(form, 1, space)) form = std::move(*recomputed);
-      plan(form);
+      form = smallest_of(std::move(form));
+      plan(form, true);
       for (const int64_t stage : {1, 2, 3}) {
-        if (const auto shared = with_zero_stage(form, stage, space)) plan(*shared);
+        if (const auto shared = with_zero_stage(form, stage, space)) plan(*shared, true);
       }
     }
   }

@@ -17,7 +17,7 @@
 #include "fit/plan_changes.h"
 #include "plan/device_catalog.h"
 #include "plan/machine_profile.h"
-#include "train/planned_run.h"
+#include "session/session.h"
 
 namespace shoehorn {
 
@@ -31,6 +31,15 @@ struct PlannedCandidate {
   // Of the process's: weights, their masters, optimizer states, and what is besides the arenas. Neither the batch nor
   // recomputation changes them, so that no form of the run takes less.
   int64_t least_bytes = 0;
+  bool trains = true;             // else it only evaluates, which has no step
+  bool evaluation_binds = false;  // its programs need the most
+};
+
+// One form of a run (fit/plan_changes.h): how it is split, ordered and recomputed is open.
+struct FormResult {
+  std::optional<PlannedCandidate> whole;  // the form as it is; none where its settings do not go together
+  std::optional<PlannedCandidate> least;  // the smallest that was planned
+  std::vector<PlannedCandidate> fitting;  // best first
 };
 
 // What one technique changes about the run as it was asked for.
@@ -60,20 +69,26 @@ struct PlanSearchOptions {
   FitSpace space = {};
   int64_t budget_bytes = 0;    // for the whole process
   int64_t overhead_bytes = 0;  // of the process besides the arenas
+  int64_t other_code_bytes =
+      0;  // the same of a candidate whose products are not those of the run as asked for, more
   MachineLimits limits = {};
   // Of this machine, if it is calibrated; must outlive the search. Null: times are lower bounds from the limits.
   const OpCosts* costs = nullptr;
-  bool has_samples = false;  // the data are real ones, whose lengths count
+  std::optional<SampleLengths> lengths = {};  // of the training data, if they are real ones
   // Another machine, by its data sheet: the lower bounds are by its peaks. Null: by `limits`.
   const Device* device = nullptr;
   std::optional<RankLink> link = {};  // between ranks; none: their messages are not in the times
   std::shared_ptr<const Backend> backend = {};
+  bool keeps_code = true;  // of kernels, which candidates share, until the search ends
 };
+
+// The session of a run of the arguments. UserError for settings that do not go together.
+using SessionOfArguments = std::function<SessionOptions(const TrainingArguments&)>;
 
 class PlanSearch {
  public:
-  // Model and data must outlive the search.
-  PlanSearch(const Model& model, RunData data, PlanSearchOptions options);
+  // The model, and what `options_of` refers to, must outlive the search.
+  PlanSearch(const Model& model, SessionOfArguments options_of, PlanSearchOptions options);
   ~PlanSearch();  // frees the code of the kernels of all that was planned
   PlanSearch(const PlanSearch&) = delete;
   PlanSearch& operator=(const PlanSearch&) = delete;
@@ -84,6 +99,10 @@ class PlanSearch {
   // The whole curve of budgets, from the fastest plan to the least budget: the search is repeated below each plan that it
   // chose, until nothing fits. Of all that were planned, those of the tiers that are allowed that no other beats.
   std::vector<PlannedCandidate> sweep(const FitCandidate& asked);
+  // What fits of one form with such changes, whatever other forms reach.
+  FormResult find_in_form(const FitCandidate& form, const std::set<MathsChange>& allowed);
+  // The smallest of all that was planned, and of the run with everything that makes it smaller.
+  PlannedCandidate find_least(const FitCandidate& asked);
   // The run as it is, without a search: what binds in it, and what each technique would change alone. It is all of
   // `fitting` and of `frontier`, whether it fits or not; `least` is empty.
   FitResult explain(const FitCandidate& asked);
@@ -93,16 +112,21 @@ class PlanSearch {
  private:
   std::unique_ptr<Session> session_of(const FitCandidate& run) const;
   StepTime step_time_of(const FitCandidate& run, const Session& session) const;
-  std::optional<PlannedCandidate> plan(const FitCandidate& run);
+  std::optional<PlannedCandidate> plan_as_it_is(const FitCandidate& run);
+  std::optional<PlannedCandidate> plan(const FitCandidate& run, bool is_least = false);
   PlannedCandidate plan_or_throw(const FitCandidate& run);
   bool fits(const PlannedCandidate& planned) const { return planned.process_bytes <= options_.budget_bytes; }
   bool is_allowed(const PlannedCandidate& planned) const {
     return std::ranges::includes(options_.space.allowed, planned.run.changes);
   }
+  bool is_of_form(const PlannedCandidate& planned, const FitCandidate& form) const;
   bool is_beaten(const PlannedCandidate& whole, double seconds) const;
   bool is_beaten_by_larger_change(const PlannedCandidate& whole) const;
   void search_forms(const FitCandidate& asked);
   void search_form(const PlannedCandidate& whole);
+  void search_micro_batches(const FitCandidate& form);
+  bool may_fit(const FitCandidate& form);
+  FitCandidate smallest_of(FitCandidate form) const;
   bool search_micro_batch(const FitCandidate& run);
   void search_recompute(const FitCandidate& form, const PlannedCandidate& whole);
   void search_least(const PlannedCandidate& whole);
@@ -114,9 +138,9 @@ class PlanSearch {
   std::vector<PlannedCandidate> nearly_as_small(MathsChange tier, const PlannedCandidate& least) const;
 
   const Model& model_;
-  RunData data_;
+  SessionOfArguments options_of_;
   PlanSearchOptions options_;
-  std::optional<SampleLengths> lengths_;  // of the training data
+  std::optional<FitCandidate> only_form_;  // the others do not count
   std::vector<PlannedCandidate> planned_;
   // By flags: in planned_; none where the settings do not go together.
   std::map<std::vector<std::string>, std::optional<size_t>> index_of_;

@@ -9,6 +9,7 @@
 #include "base/error_testing.h"
 #include "model/task.h"
 #include "models/bert.h"
+#include "train/planned_run.h"
 
 namespace shoehorn {
 namespace {
@@ -29,13 +30,19 @@ class PlanSearchTest : public ::testing::Test {
 
   FitResult find(int64_t budget, const FitSpace& space = {}) const {
     PlanSearch search(
-        *model_, {&data_, nullptr},
+        *model_, options_of(),
         {.space = space, .budget_bytes = budget, .overhead_bytes = kOverhead, .limits = kMachine});
     return search.find(asked_);
   }
 
+  SessionOfArguments options_of() const {
+    return [this](const TrainingArguments& args) {
+      return session_options_of(*model_, args, {&data_, &evaluation_});
+    };
+  }
+
   std::optional<BertForSequenceClassification> model_;
-  Dataset data_;
+  Dataset data_, evaluation_;
   FitCandidate asked_;
 };
 
@@ -120,6 +127,28 @@ TEST_F(PlanSearchTest, RanksShareWhatDoesNotFit) {
   EXPECT_TRUE(tells(shared, "all shared (ZeRO 3)"));
   asked_.arguments.world_size = 1;
   EXPECT_FALSE(tells(find(0), "all shared (ZeRO 3)"));
+}
+
+// Training stays as it is where evaluation is what needs too much.
+TEST_F(PlanSearchTest, AnEvaluationThatNeedsTheMostGetsSmallerBatches) {
+  const FitResult alone = find(int64_t{1} << 40);
+  const PlannedCandidate& training = alone.fitting.front();
+  EXPECT_FALSE(training.evaluation_binds);
+  evaluation_ = Dataset::alike(1024, 128, model_->task().label_shape());
+  asked_.arguments.per_device_eval_batch_size = 1024;
+  const FitResult all = find(int64_t{1} << 40);
+  ASSERT_TRUE(all.fitting.front().evaluation_binds);
+  ASSERT_GT(all.fitting.front().process_bytes, training.process_bytes);
+  const FitResult tight = find(training.process_bytes + (1 << 20));
+  ASSERT_FALSE(tight.fitting.empty());
+  const FitCandidate& chosen = tight.fitting.front().run;
+  EXPECT_LT(chosen.arguments.per_device_eval_batch_size, 1024);
+  EXPECT_EQ(chosen.flags,
+            (std::vector<std::string>{"--per_device_eval_batch_size",
+                                      std::to_string(chosen.arguments.per_device_eval_batch_size)}));
+  EXPECT_LE(tight.least.at(MathsChange::kRounding).process_bytes,
+            alone.least.at(MathsChange::kRounding).process_bytes + (1 << 20));
+  EXPECT_TRUE(find(training.process_bytes + (1 << 20), {.held = {Degree::kEvaluation}}).fitting.empty());
 }
 
 TEST_F(PlanSearchTest, TheSameTwice) {
@@ -222,7 +251,7 @@ TEST_F(PlanSearchTest, AFormWhoseStateIsOverTheBudgetIsNotSearched) {
   const PlannedCandidate& asked = all.techniques[0].plan;
   EXPECT_GT(asked.least_bytes, kOverhead + asked.arena_bytes / 4);
   EXPECT_LT(asked.least_bytes, asked.process_bytes);
-  PlanSearch search(*model_, {&data_, nullptr},
+  PlanSearch search(*model_, options_of(),
                     {.space = kAll,
                      .budget_bytes = asked.least_bytes - 1,
                      .overhead_bytes = kOverhead,
@@ -253,7 +282,7 @@ TEST_F(PlanSearchTest, ARunThatCannotBePlannedIsRefused) {
 }
 
 TEST_F(PlanSearchTest, TheCurveHasTheChoiceOfEveryBudget) {
-  PlanSearch search(*model_, {&data_, nullptr}, {.overhead_bytes = kOverhead, .limits = kMachine});
+  PlanSearch search(*model_, options_of(), {.overhead_bytes = kOverhead, .limits = kMachine});
   const std::vector<PlannedCandidate> curve = search.sweep(asked_);
   ASSERT_GT(curve.size(), 2U);
   EXPECT_EQ(curve.back().process_bytes, find(0).least.at(MathsChange::kRounding).process_bytes);
@@ -271,7 +300,7 @@ TEST_F(PlanSearchTest, TheCurveHasTheChoiceOfEveryBudget) {
 }
 
 TEST_F(PlanSearchTest, ARunIsExplainedAsItIs) {
-  PlanSearch search(*model_, {&data_, nullptr},
+  PlanSearch search(*model_, options_of(),
                     {.budget_bytes = 1, .overhead_bytes = kOverhead, .limits = kMachine});
   const FitResult result = search.explain(asked_);
   ASSERT_EQ(result.fitting.size(), 1U);

@@ -7,8 +7,8 @@
 #include "base/rounding.h"
 #include "base/user_error_kinds.h"
 #include "exec/backends.h"
+#include "fit/memory_refusal.h"
 #include "session/batching.h"
-#include "session/memory_refusal.h"
 #include "train/class_weights.h"
 #include "train/evaluation.h"
 
@@ -42,9 +42,15 @@ SessionOptions session_options_of(const Model& model, const TrainingArguments& a
   return session;
 }
 
+SessionOptions session_options_of(const Model& model, const TrainingArguments& args, const RunData& data) {
+  const std::unique_ptr<WindowIterator> windows =
+      has_samples(data.train) ? make_windows(args, *data.train) : nullptr;
+  return session_options_of(model, args, data, windows.get());
+}
+
 PlannedRun::PlannedRun(const Model& model, const TrainingArguments& args, RunData data,
                        PlannedRunOptions options)
-    : model_(model), args_(args), keeps_optimizer_(options.optimizer.has_value()) {
+    : model_(model), args_(args), data_(data), keeps_optimizer_(options.optimizer.has_value()) {
   const int32_t rank = options.ranks ? options.ranks->rank() : 0;
   if (has_samples(data.train)) windows_ = make_windows(args, *data.train, rank);
   SessionOptions session = session_options_of(model, args, data, windows_.get());
@@ -85,11 +91,19 @@ void check_lockable(int64_t bytes, int64_t lockable_bytes) {
 }
 
 Alternatives PlannedRun::alternatives() const {
-  return find_alternatives(model_, session_->options(), forecast_,
-                           {.micro_batch_size = args_.per_device_train_batch_size,
-                            .keeps_optimizer = keeps_optimizer_,
-                            .has_optim_args = !args_.optim_args.empty(),
-                            .keeps_state = !args_.resume_from_checkpoint.empty()});
+  const SessionOptions& own = session_->options();
+  const auto options_of = [this, &own](const TrainingArguments& args) {
+    SessionOptions other = session_options_of(model_, args, data_);
+    other.backend = own.backend;
+    other.executor.heeds_stops = own.executor.heeds_stops;
+    other.step.ranks.rank = own.step.ranks.rank;
+    other.step.decay_of = own.step.decay_of;
+    if (keeps_optimizer_) other.step.optimizer = own.step.optimizer;
+    return other;
+  };
+  return find_alternatives(
+      model_, options_of, args_, forecast_,
+      {.keeps_optimizer = keeps_optimizer_, .keeps_state = !args_.resume_from_checkpoint.empty()});
 }
 
 void PlannedRun::reserve() {

@@ -16,10 +16,10 @@
 #include "arguments/training_arguments.h"
 #include "data/dataset.h"
 #include "data/window_iterator.h"
+#include "fit/memory_alternatives.h"
 #include "model/model_builder.h"
 #include "optim/optimizer.h"
 #include "ranks/communicator.h"
-#include "session/memory_alternatives.h"
 #include "session/memory_forecast.h"
 #include "session/session.h"
 #include "train/step_runner.h"
@@ -47,6 +47,8 @@ struct PlannedRunOptions {
 // else null.
 SessionOptions session_options_of(const Model& model, const TrainingArguments& args, const RunData& data,
                                   WindowIterator* windows);
+// The same with windows of its own, to be planned only. Data without samples are none.
+SessionOptions session_options_of(const Model& model, const TrainingArguments& args, const RunData& data);
 
 // UserError that names `ulimit -l` and the bytes if fewer may be locked in memory than a run would lock.
 void check_lockable(int64_t bytes, int64_t lockable_bytes);
@@ -82,6 +84,7 @@ class PlannedRun {
  private:
   const Model& model_;
   const TrainingArguments& args_;
+  RunData data_;
   bool keeps_optimizer_;
   std::unique_ptr<WindowIterator> windows_;  // packs into the session's staging
   std::unique_ptr<Session> session_;

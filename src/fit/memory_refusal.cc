@@ -1,4 +1,4 @@
-#include "session/memory_refusal.h"
+#include "fit/memory_refusal.h"
 
 #include <fmt/format.h>
 
@@ -61,8 +61,15 @@ std::string format_refusal(const MemoryForecast& forecast, const Alternatives& a
   for (const Alternative& alternative : alternatives.fitting) {
     if (alternative.change != change) text += fmt::format("\n{}", heading_of(alternative.change));
     change = alternative.change;
-    text += fmt::format("\n  {:>12}  {}", format_bytes(alternative.process_peak_bytes), alternative.flags);
+    const std::string time = alternative.relative_seconds
+                                 ? fmt::format("{:+.0f}%", 100 * (*alternative.relative_seconds - 1))
+                                 : "";
+    text += fmt::format("\n  {:>12}  {:>5}  {}", format_bytes(alternative.process_peak_bytes), time,
+                        alternative.flags);
   }
+  if (!alternatives.fitting.empty() && alternatives.fitting[0].relative_seconds)
+    text +=
+        "\nPercents: about so much longer is a step than as asked for; `shoehorn fit` has times of this machine.";
   if (alternatives.fitting.empty()) text += nothing_fits(alternatives);
   if (would_fit_alone(forecast)) text += other_processes(forecast.limit);
   return text;

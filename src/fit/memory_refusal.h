@@ -3,7 +3,8 @@
 
 #include <string>
 
-#include "session/memory_alternatives.h"
+#include "fit/memory_alternatives.h"
+#include "session/memory_forecast.h"
 
 namespace shoehorn {
 
