@@ -25,6 +25,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 
 import campaign_entries
@@ -193,8 +194,9 @@ READERS = {"json": read_json, "demo": read_demo, "fresh_machine": read_fresh_mac
 
 
 def without_machine(value):
-    """An output without what names this machine: its host name, its user's home, where the checkout lies."""
+    """An output without what names this machine: its host name, its user's home, where the checkout and temporary files lie."""
     names = [(re.escape(str(ROOT)) + "/?", ""), (re.escape(str(pathlib.Path.home())) + r"(?=/|$)", "~")]
+    names.append((re.escape(tempfile.gettempdir()) + r"/shoehorn-\w+", "TEMPORARY"))
     names.append((rf"(?<![\w.-]){re.escape(socket.gethostname())}(?![\w-])", "HOST"))
 
     def clean(part):

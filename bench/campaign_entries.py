@@ -89,6 +89,12 @@ def llm_c(sequence_length):
     return Entry(f"llm_c_{sequence_length}", command, 2, 3, ("build/shoehorn", "llm_c"), exits=(0, 1))
 
 
+def character_gpt(setting):
+    flags = "--bf16 " if setting == "bf16" else ""
+    command = f"bench/compare_character_gpt.py {flags}--steps 20 --repeats 1 --json - {TEXTS[0]}"
+    return Entry(f"character_gpt_{setting}", command, 12, 6, ("build/shoehorn", "peers", "texts"), exits=(0, 1))
+
+
 def vocabulary_loss(setting):
     flags = {"fp32": "", "bf16": "--dtype bf16 ", "fp32_frozen": "--frozen ", "bf16_frozen": "--dtype bf16 --frozen "}[setting]
     command = f"bench/vocabulary_loss.py {flags}--rounds 1 --json -"
@@ -169,6 +175,8 @@ ENTRIES = [
     step("qwen2-0.5b", "lora_bf16", 5, 6, batch=1),
     llm_c(64),
     llm_c(256),
+    character_gpt("fp32"),
+    character_gpt("bf16"),
     *(vocabulary_loss(setting) for setting in ("fp32", "fp32_frozen", "bf16", "bf16_frozen")),
     *(ladder(rung) for rung in LADDER_OF_THE_GUIDES),
     *(ladder(rung) for rung in LADDER_BESIDE),

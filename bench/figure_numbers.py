@@ -68,7 +68,7 @@ def keys_in(records, keys_of):
     return list(found)
 
 
-# compare.py and compare_text.py: a measurement, or a list of them, with `runs` of both sides.
+# compare.py, compare_text.py and compare_character_gpt.py: a measurement, or a list of them, with `runs` of both sides.
 
 
 def of_side(side, key):

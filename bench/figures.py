@@ -76,6 +76,25 @@ def llm_c_table(machine):
     return ("GPT-2 124M, fp32", "runs / campaigns", "step, s", "llm.c", "speed", "MiB", "llm.c"), rows
 
 
+CHARACTER_GPTS = ("character_gpt_fp32", "character_gpt_bf16")
+
+
+def character_gpt_table(machine):
+    header = (
+        "20 steps of 64 × 256 characters", "runs / campaigns", "s", "PyTorch", "time", "MiB", "PyTorch", "memory", "validation loss",
+        "PyTorch",
+    )  # fmt: skip
+    rows = []
+    for name in machine.names(CHARACTER_GPTS):
+        found = machine.of(name)
+        row = [name.rsplit("_", 1)[1], count_runs(found, of_side("ours", "train_seconds"))]
+        for key, digits, unit in (("train_seconds", 1, 1), ("peak_bytes", 0, MIB)):
+            row += [middle(found, of_side(side, key), digits, unit) for side in ("ours", "theirs")]
+            row.append(times(found, of_side("ours", key), of_side("theirs", key)))
+        rows.append([*row, *(middle(found, of_side(side, "eval_loss"), 4) for side in ("ours", "theirs"))])
+    return header, rows
+
+
 VOCABULARY_LOSSES = {
     "vocabulary_loss_fp32": "fp32",
     "vocabulary_loss_fp32_frozen": "fp32, frozen table",
@@ -538,6 +557,7 @@ FIGURES = [
     Figure("step", STEPS, step_table),
     Figure("decoders", DECODER_STEPS, decoder_table),
     Figure("llm_c", tuple(LLM_C), llm_c_table),
+    Figure("character_gpt", CHARACTER_GPTS, character_gpt_table),
     Figure("vocabulary_loss", tuple(VOCABULARY_LOSSES), vocabulary_loss_table),
     Figure("ladder", LADDER, ladder_table, ladder_footnote),
     Figure("lowest", LOWEST, lowest_table),

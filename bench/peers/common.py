@@ -90,8 +90,9 @@ def product_dtype(trainer):
     return {torch.float32: "fp32", torch.bfloat16: "bf16", torch.float16: "fp16"}[dtype]
 
 
-def train(args, model, train_dataset, data_collator=None):
-    """Runs the Trainer for args.steps steps and returns the metrics that every program here reports.
+def train(args, model, train_dataset, data_collator=None, eval_dataset=None):
+    """Runs the Trainer for args.steps steps and returns the metrics that every program here reports; where there is data to
+    evaluate on, eval_loss behind them too.
 
     A step's time runs from the end of the step before it, so it holds the data loader, clipping and the update.
     """
@@ -135,6 +136,7 @@ def train(args, model, train_dataset, data_collator=None):
                 report_to="none",
                 use_cpu=True,
                 disable_tqdm=True,
+                prediction_loss_only=True,
             ),
             train_dataset=train_dataset,
             data_collator=data_collator,
@@ -146,6 +148,8 @@ def train(args, model, train_dataset, data_collator=None):
         before = memory_bytes("VmRSS")
         train_called = now_seconds()
         trainer.train()
+        peak = memory_bytes("VmHWM")
+        evaluated = {"eval_loss": trainer.evaluate(eval_dataset)["eval_loss"]} if eval_dataset else {}
 
     import torch
 
@@ -166,9 +170,10 @@ def train(args, model, train_dataset, data_collator=None):
         },
         "first_step_seconds": ends[0] - process_start_seconds(),
         "first_step_seconds_from_train": ends[0] - train_called,
-        "peak_bytes": memory_bytes("VmHWM"),
+        "peak_bytes": peak,
         "before_train_bytes": before,
         "train_loss": losses[-1],
+        **evaluated,
         "steps": len(ends),
         # Only where it is not what the flags say.
         **({"ran": f"{dtype}: {asked} is skipped on this device"} if dtype != asked else {}),

@@ -79,6 +79,9 @@ def example_output(name):
     """What an entry's command prints, as small as the figures allow."""
     if name.startswith(("step_", "text_")):
         return compared(2.0, 1.0)
+    if name.startswith("character_gpt_"):
+        run = {"train_seconds": 2.0, "peak_bytes": 2**20, "eval_loss": 2.5}
+        return {"runs": {side: [run] for side in ("ours", "theirs")}}
     if name.startswith("llm_c_"):
         run = {"step_seconds": [1.0, 2.0, 3.0], "peak_bytes": 2**20}
         return {"runs": {side: [run] for side in ("ours", "theirs")}}
@@ -397,7 +400,7 @@ class Campaigns(unittest.TestCase):
         self.assertEqual(cleaned, {"flags": [".cache/minilm", "~/x", "/home/meadow", "HOST:8", "llvm"]})
 
 
-COMPARISONS = (("bench/compare.py", "peers"), ("bench/compare_text.py", "peers"), (".cache/trixie", "trixie"))
+COMPARISONS = (("bench/compare.py", "peers"), ("bench/compare_text.py", "peers"), ("bench/compare_character_gpt.py", "peers"), (".cache/trixie", "trixie"))
 
 
 class Entries(unittest.TestCase):
