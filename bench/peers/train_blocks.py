@@ -59,6 +59,8 @@ def main():
         model = transformers.AutoModelForCausalLM.from_pretrained(
             args.model_name_or_path, config=config, dtype="float32", attn_implementation=args.attn_implementation
         )
+        # Else this Trainer divides the loss of GPT2LMHeadModel by all tokens, the first of each block too, which is no target.
+        model.loss_type = "ForCausalLM"
         tokenizer = tokenizers.Tokenizer.from_file(str(pathlib.Path(args.model_name_or_path) / "tokenizer.json"))
         training, validation = (
             blocks_of(tokenizer, path, args.block_size) for path in (args.train_file, args.validation_file)

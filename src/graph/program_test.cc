@@ -33,6 +33,17 @@ TEST_F(ProgramTest, AStateIsReadThroughOneValue) {
   EXPECT_FALSE(program_.value(read).producer.valid());
 }
 
+// An input is as large as the largest bucket needs; a smaller one's program reads as much as its count may be.
+TEST_F(ProgramTest, AStateIsReadAsFarAsTheCountsOfTheProgramGo) {
+  const CountId tokens = program_.add_count("tokens", 16);
+  const StorageId input =
+      state_.add_storage({"input_ids", {DType::kI32, {Dim(64, tokens), 3}}, Role::kInput, {}, {}});
+  const std::vector<Dim> dims = program_.state_type(input).shape.dims();
+  EXPECT_EQ(dims.at(0).maximum, 16);
+  EXPECT_EQ(dims.at(0).count, tokens);
+  EXPECT_EQ(dims.at(1).maximum, 3);
+}
+
 TEST_F(ProgramTest, OutputsPointBackToTheirNode) {
   Node node;
   const NodeId id = program_.add_node(node, {vector_of(4), vector_of(2)}, "y");

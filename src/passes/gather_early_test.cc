@@ -115,6 +115,20 @@ TEST(GatherEarly, AValueThatOthersReadWholeStaysWhole) {
   EXPECT_EQ(product_rows(build(twice).programs[0], 0), (Rows{0, 1}));
 }
 
+// The evaluation of a run, in which the hidden values are a result of the program.
+TEST(GatherEarly, AResultStaysWhole) {
+  const Reading model([](ModelBuilder& b, Tensor y) { return b.first_tokens(y); });
+  for (const bool is_result : {false, true}) {
+    ProgramFamily family = build_without(model, {"gather_early", "fuse"});
+    Program& program = family.program(family.all(ProgramKind::kEvaluate).at(0));
+    ASSERT_EQ(product_rows(program, 0), (Rows{1, 0}));
+    const auto gather = std::ranges::find(program.nodes(), OpKind::kGatherRows, &Node::kind);
+    if (is_result) program.add_result("hidden", gather->inputs[0]);
+    gather_early(family, {});
+    EXPECT_EQ(product_rows(program, 0), (is_result ? Rows{1, 0} : Rows{0, 1}));
+  }
+}
+
 TEST(GatherEarly, LongChainsOfResidualsAreWalkedOnce) {
   const Reading deep([](ModelBuilder& b, Tensor y) {
     for (int i = 0; i < 60; ++i) y = b.add(b.activation(y, Activation::kRelu), y);

@@ -140,11 +140,10 @@ class Remaker {
     return true;
   }
 
-  // Whether a value is there in the backward anyway.
+  // Whether a value that again() does not give is there in the backward anyway.
   bool is_kept(ValueId id) const {
     const NodeId producer = program_.value(id).producer;
     if (!producer.valid()) return true;
-    if (dropped_[producer.at()]) return false;
     const std::vector<NodeId>& list = readers_[id.at()];
     return std::any_of(list.begin(), list.end(),
                        [&](NodeId reader) { return program_.node(reader).region.phase != Phase::kForward; });

@@ -50,7 +50,7 @@ void PrintTo(const BucketSetting& setting, std::ostream* out) {
 
 struct BucketRun {
   std::vector<float> losses;
-  NamedWeights weights;
+  NamedWeights weights, first_weights;
   double evaluation_loss = 0;
   std::vector<float> outputs;
   std::map<std::string, int64_t> runs;  // of each program
@@ -79,6 +79,7 @@ class Buckets : public ::testing::TestWithParam<BucketSetting> {
     session.reserve();
     initialize_weights(session.state(), session.executor(), 4);
     BucketRun trained;
+    trained.first_weights = weights_of(session);
     trained.transient_bytes = session.plan().device().transient_bytes;
     trained.flops = session.step_flops();
     session.executor().set_observer([&](ProgramId id, size_t node, std::span<const int64_t>) {
@@ -109,6 +110,7 @@ class Buckets : public ::testing::TestWithParam<BucketSetting> {
 TEST_P(Buckets, HaveTheBitsAndTheMemoryOfTheLargestAlone) {
   const BucketRun one = train({}, {});
   const BucketRun several = train({{48, 3, 20}, {32, 3, 18}}, {{64, 4, 20}, {32, 4, 18}});
+  EXPECT_NE(one.weights, one.first_weights) << "no gradient reached a weight";
   EXPECT_EQ(several.losses, one.losses);
   EXPECT_EQ(several.weights, one.weights);
   EXPECT_EQ(several.evaluation_loss, one.evaluation_loss);
