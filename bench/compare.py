@@ -245,6 +245,14 @@ def run_main(main):
         sys.exit(2)
 
 
+def add_side_arguments(parser, timeout_seconds=1800):
+    """The programs of both sides, how long one of their processes may take, and where its runs go."""
+    parser.add_argument("--shoehorn", default=str(HERE.parent / "build" / "shoehorn"), help="our program")
+    parser.add_argument("--python", default=peers_python(), help="made by bench/peers/setup.sh")
+    parser.add_argument("--timeout_seconds", type=float, default=timeout_seconds, help="for one process")
+    parser.add_argument("--json", metavar="FILE", help="write every run; - for standard output in place of the table")
+
+
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", nargs="+", default=["bert-base"], help="named shapes (bert-base, gpt2, llama-135m …) or directories")
@@ -257,16 +265,13 @@ def parse_arguments():
     parser.add_argument("--repeats", type=int, default=3, help="processes of each side")
     parser.add_argument("--threads", type=int, help="OMP_NUM_THREADS of both sides")
     parser.add_argument("--sides", nargs="+", default=["ours", "theirs"], choices=("ours", "theirs"))
-    parser.add_argument("--shoehorn", default=str(HERE.parent / "build" / "shoehorn"), help="our program")
-    parser.add_argument("--python", default=peers_python(), help="made by bench/peers/setup.sh")
+    add_side_arguments(parser)
     parser.add_argument("--extra", default="", help="flags for both sides, one string")
     parser.add_argument("--extra_ours", default="", help="flags for our side only")
     parser.add_argument("--extra_theirs", default="", help="flags for their side only")
     parser.add_argument("--speed_goal", type=float, default=1.0, help="least ratio of samples per second")
     parser.add_argument("--memory_goal", type=float, default=1.0, help="greatest ratio of peak memory")
     parser.add_argument("--first_step_goal", type=float, default=1.0, help="greatest ratio of time to the first step's end")
-    parser.add_argument("--timeout_seconds", type=float, default=1800, help="for one process")
-    parser.add_argument("--json", metavar="FILE", help="write every run; - for standard output in place of the table")
     return parser.parse_args()
 
 

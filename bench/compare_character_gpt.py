@@ -15,7 +15,6 @@ import json
 import os
 import pathlib
 import subprocess
-import sys
 import tempfile
 
 import compare
@@ -85,39 +84,17 @@ def parse_arguments():
     parser.add_argument("--bf16", action="store_true")
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--shoehorn", default=str(compare.HERE.parent / "build" / "shoehorn"), help="our program")
-    parser.add_argument("--python", default=compare.peers_python(), help="made by bench/peers/setup.sh")
+    compare.add_side_arguments(parser, timeout_seconds=3600)
     parser.add_argument("--speed_goal", type=float, default=2.0, help="least ratio of times")
-    parser.add_argument("--timeout_seconds", type=float, default=3600, help="for one process")
-    parser.add_argument("--json", metavar="FILE", help="write every run; - for standard output in place of the table")
     return parser.parse_args()
 
 
-def print_table(args, runs):
+def print_table(args, setting, runs):
     """Prints medians and the goal; returns the exit code."""
     medians = {side: {key: compare.median_of(runs[side], key) for key in KEYS} for side in runs}
     print(f"{'who':<8}{'seconds':>12}{'peak MiB':>12}{'eval loss':>12}")
     for side, values in medians.items():
         print(f"{side:<8}{values['train_seconds']:>12.1f}{values['peak_bytes'] / 2**20:>12.0f}{values['eval_loss']:>12.4f}")
-    return medians
-
-
-def main():
-    args = parse_arguments()
-    setting = "bf16" if args.bf16 else "fp32"
-    runs = {"ours": [], "theirs": []}
-    with tempfile.TemporaryDirectory() as name:
-        directory = pathlib.Path(name)
-        prepare(args, directory)
-        for repeat in range(args.repeats):
-            for side, once in (("ours", ours_once), ("theirs", theirs_once)):
-                print(f"{repeat + 1}/{args.repeats} {side} …", file=sys.stderr, flush=True)
-                runs[side].append(once(args, directory))
-    if args.json:
-        compare.write_json(args.json, {"date": compare.utc_now(), "setting": setting, "steps": args.steps, "runs": runs})
-    if args.json == "-":
-        return 0
-    medians = print_table(args, runs)
     speed = medians["theirs"]["train_seconds"] / medians["ours"]["train_seconds"]
     memory = medians["ours"]["peak_bytes"] / medians["theirs"]["peak_bytes"]
     apart = abs(medians["ours"]["eval_loss"] / medians["theirs"]["eval_loss"] - 1)
@@ -127,6 +104,19 @@ def main():
         f"{SAME_LOSS[setting]:.0e}; peak x{memory:.3f}"
     )
     return 0 if met else 1
+
+
+def main():
+    args = parse_arguments()
+    setting = "bf16" if args.bf16 else "fp32"
+    with tempfile.TemporaryDirectory() as name:
+        directory = pathlib.Path(name)
+        prepare(args, directory)
+        sides = {"ours": lambda: ours_once(args, directory), "theirs": lambda: theirs_once(args, directory)}
+        runs = compare.run_in_turns(sides, args.repeats)
+    if args.json:
+        compare.write_json(args.json, {"date": compare.utc_now(), "setting": setting, "steps": args.steps, "runs": runs})
+    return print_table(args, setting, runs) if args.json != "-" else 0
 
 
 if __name__ == "__main__":

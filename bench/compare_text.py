@@ -12,7 +12,6 @@ import argparse
 import json
 import os
 import pathlib
-import sys
 import tempfile
 
 import compare
@@ -57,11 +56,8 @@ def parse_arguments():
     parser.add_argument("--bf16", action="store_true")
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--shoehorn", default=str(compare.HERE.parent / "build" / "shoehorn"), help="our program")
-    parser.add_argument("--python", default=compare.peers_python(), help="made by bench/peers/setup.sh")
+    compare.add_side_arguments(parser)
     parser.add_argument("--speed_goal", type=float, default=2.0, help="least ratio of samples per second")
-    parser.add_argument("--timeout_seconds", type=float, default=1800, help="for one process")
-    parser.add_argument("--json", metavar="FILE", help="write every run; - for standard output in place of the table")
     return parser.parse_args()
 
 
@@ -80,11 +76,9 @@ def print_table(args, runs):
 
 def main():
     args = parse_arguments()
-    runs = {"ours": [], "theirs": []}
-    for repeat in range(args.repeats):
-        for side, once in (("ours", ours_once), ("theirs", theirs_once)):
-            print(f"{repeat + 1}/{args.repeats} {side} …", file=sys.stderr, flush=True)
-            runs[side].append(once(args, dict(os.environ)))
+    environment = dict(os.environ)
+    sides = {"ours": lambda: ours_once(args, environment), "theirs": lambda: theirs_once(args, environment)}
+    runs = compare.run_in_turns(sides, args.repeats)
     record = {"date": compare.utc_now(), "setting": "bf16" if args.bf16 else "fp32", "steps": args.steps, "runs": runs}
     if args.json:
         compare.write_json(args.json, record)

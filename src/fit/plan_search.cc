@@ -296,13 +296,15 @@ bool PlanSearch::may_fit(const FitCandidate& form) {
 
 FormResult PlanSearch::find_in_form(const FitCandidate& form, const std::set<MathsChange>& allowed) {
   options_.space.allowed = allowed;
-  only_form_ = form;
   FormResult result;
   result.whole = plan(form);
   if (!result.whole) return result;
   const bool can_fit = result.whole->least_bytes <= options_.budget_bytes;
-  if (result.whole->trains && can_fit && (fits(*result.whole) || may_fit(result.whole->run)))
+  if (result.whole->trains && can_fit && (fits(*result.whole) || may_fit(result.whole->run))) {
+    only_form_ = form;
     search_micro_batches(result.whole->run);
+    only_form_.reset();
+  }
   for (const PlannedCandidate& candidate : planned_) {
     if (!is_allowed(candidate) || !is_of_form(candidate, form)) continue;
     if (!result.least || candidate.process_bytes < result.least->process_bytes) result.least = candidate;
@@ -313,7 +315,6 @@ FormResult PlanSearch::find_in_form(const FitCandidate& form, const std::set<Mat
 }
 
 PlannedCandidate PlanSearch::find_least(const FitCandidate& asked) {
-  only_form_.reset();
   plan_smallest(asked);
   return *std::ranges::min_element(planned_, {}, &PlannedCandidate::process_bytes);
 }

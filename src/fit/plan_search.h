@@ -140,7 +140,7 @@ class PlanSearch {
   const Model& model_;
   SessionOfArguments options_of_;
   PlanSearchOptions options_;
-  std::optional<FitCandidate> only_form_;  // the others do not count
+  std::optional<FitCandidate> only_form_;  // while one form is searched: the others do not count
   std::vector<PlannedCandidate> planned_;
   // By flags: in planned_; none where the settings do not go together.
   std::map<std::vector<std::string>, std::optional<size_t>> index_of_;
