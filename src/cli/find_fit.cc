@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <future>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -11,6 +10,7 @@
 
 #include "arguments/shell_word.h"
 #include "base/child_process.h"
+#include "base/concurrently.h"
 #include "base/error.h"
 #include "base/format.h"
 #include "base/memory_limit.h"
@@ -195,7 +195,8 @@ void open_fit(const CommandOptions& options, const std::string& machine, OpenedF
           .lengths = costs && task.has_samples ? std::optional(sample_lengths(task.train, 1)) : std::nullopt,
           .device = opened.planned.device ? &*opened.planned.device : nullptr,
           .link = link.link,
-          .backend = backend});
+          .backend = backend,
+          .compares_only = true});
   found.text = task.text + opened.calibration.notice + link.text;
   if (!backend->can_run())
     found.text +=
@@ -215,17 +216,11 @@ class ExactPlans {
     for (const PlannedCandidate* candidate : candidates) {
       if (!bytes_.contains(candidate->run.flags)) open.insert(candidate->run.flags);
     }
-    const auto most = static_cast<size_t>(processors().usable());
-    while (!open.empty()) {
-      std::vector<std::pair<std::vector<std::string>, std::future<PlannedBytes>>> running;
-      while (!open.empty() && running.size() < most) {
-        std::vector<std::string> flags = std::move(open.extract(open.begin()).value());
-        auto bytes = std::async(std::launch::async,
-                                [this, flags] { return bytes_of(plan_in_process(planned_, flags)); });
-        running.emplace_back(std::move(flags), std::move(bytes));
-      }
-      for (auto& [flags, bytes] : running) bytes_[flags] = bytes.get();
-    }
+    const std::vector<std::vector<std::string>> flags(open.begin(), open.end());
+    std::vector<PlannedBytes> bytes(flags.size());
+    run_concurrently(flags.size(), static_cast<size_t>(processors().usable()),
+                     [&](size_t i) { bytes[i] = bytes_of(plan_in_process(planned_, flags[i])); });
+    for (size_t i = 0; i < flags.size(); ++i) bytes_[flags[i]] = bytes[i];
     for (PlannedCandidate* candidate : candidates) {
       const PlannedBytes& bytes = bytes_.at(candidate->run.flags);
       candidate->arena_bytes = bytes.arenas;

@@ -7,12 +7,16 @@
 #include <iterator>
 #include <limits>
 #include <map>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
 
+#include "base/concurrently.h"
 #include "base/error.h"
+#include "base/processors.h"
 #include "base/stop_request.h"
+#include "exec/backend/thread_count.h"
 #include "exec/backends.h"
 #include "session/batching.h"
 
@@ -95,10 +99,11 @@ PlanSearch::~PlanSearch() {
   options_.backend->release_unused_code();
 }
 
-std::unique_ptr<Session> PlanSearch::session_of(const FitCandidate& run) const {
+std::unique_ptr<Session> PlanSearch::session_of(const FitCandidate& run, bool is_compared) const {
   SessionOptions session = options_of_(run.arguments);
   session.backend = options_.backend;
   session.keeps_code = options_.keeps_code;
+  session.is_compared = is_compared;
   session.step.dump_directory.clear();  // it has the programs of the run that is trained
   return std::make_unique<Session>(model_, std::move(session));
 }
@@ -107,12 +112,14 @@ std::unique_ptr<Session> PlanSearch::session_of(const FitCandidate& run) const {
 std::optional<PlannedCandidate> PlanSearch::plan_as_it_is(const FitCandidate& run) {
   const auto known = index_of_.find(run.flags);
   if (known != index_of_.end()) return known->second ? std::optional(planned_[*known->second]) : std::nullopt;
+  const auto ahead = ahead_.find(run.flags);
+  const bool is_refused = ahead != ahead_.end() && !ahead->second;
   try {
-    return plan_or_throw(run);
+    if (!is_refused) return plan_or_throw(run);
   } catch (const UserError&) {
-    index_of_[run.flags] = std::nullopt;
-    return std::nullopt;
   }
+  index_of_[run.flags] = std::nullopt;
+  return std::nullopt;
 }
 
 // An evaluation that needs the most gets smaller batches until the run fits or training needs the most; of the least plan in any
@@ -139,20 +146,53 @@ StepTime PlanSearch::step_time_of(const FitCandidate& run, const Session& sessio
                               padding_of(run.arguments) == 0 ? lengths : std::nullopt, link);
 }
 
-PlannedCandidate PlanSearch::plan_or_throw(const FitCandidate& run) {
+// Many plans at a time would take many times the memory of one.
+constexpr size_t kMostPlansAtATime = 8;
+
+// Runs that will be asked for in any case, or nearly: planned by as many threads as there are processors.
+void PlanSearch::plan_ahead(const std::vector<FitCandidate>& runs) {
+  std::vector<const FitCandidate*> open;
+  std::set<std::vector<std::string>> seen;
+  for (const FitCandidate& run : runs) {
+    if (!index_of_.contains(run.flags) && !ahead_.contains(run.flags) && seen.insert(run.flags).second)
+      open.push_back(&run);
+  }
+  std::vector<std::optional<PlannedCandidate>> planned(open.size());
+  const auto plan_one = [&](size_t i) {
+    try {
+      planned[i] = planned_of(*open[i]);
+    } catch (const UserError&) {
+      planned[i] = std::nullopt;
+    }
+  };
+  const auto threads = std::min(static_cast<size_t>(processors().usable()), kMostPlansAtATime);
+  const int of_kernels = thread_count().threads;
+  run_concurrently(open.size(), threads, plan_one, [of_kernels] { use_threads_here(of_kernels); });
+  for (size_t i = 0; i < open.size(); ++i) ahead_.emplace(open[i]->flags, std::move(planned[i]));
+}
+
+PlannedCandidate PlanSearch::planned_of(const FitCandidate& run) const {
   throw_if_stop_requested();
   validate(run.arguments);
-  const std::unique_ptr<Session> session = session_of(run);
+  const std::unique_ptr<Session> session = session_of(run, options_.compares_only);
   const StepTime time = step_time_of(run, *session);
   const int64_t arena_bytes = session->plan().arena_bytes();
   PlannedCandidate planned{run, arena_bytes, arena_bytes + options_.overhead_bytes, time.seconds, time};
   planned.step_bytes = session->plan().device().transient_bytes;
-  if (!planned_.empty() && has_other_products(run.arguments, planned_.front().run.arguments))
-    planned.process_bytes += options_.other_code_bytes;
   planned.least_bytes = planned.process_bytes - arena_bytes + state_bytes_of(session->state());
   planned.trains = session->options().kind != RunKind::kEvaluate;
   planned.evaluation_binds =
       session->family().program(session->plan().largest()).kind() == ProgramKind::kEvaluate;
+  return planned;
+}
+
+PlannedCandidate PlanSearch::plan_or_throw(const FitCandidate& run) {
+  const auto ahead = ahead_.extract(run.flags);
+  PlannedCandidate planned = !ahead.empty() && ahead.mapped() ? *ahead.mapped() : planned_of(run);
+  if (!planned_.empty() && has_other_products(run.arguments, planned_.front().run.arguments)) {
+    planned.process_bytes += options_.other_code_bytes;
+    planned.least_bytes += options_.other_code_bytes;
+  }
   index_of_[run.flags] = planned_.size();
   planned_.push_back(planned);
   return planned;
@@ -228,17 +268,22 @@ void PlanSearch::search_recompute(const FitCandidate& form, const PlannedCandida
 }
 
 // Points of the frontier between the run as asked for and the same with every layer recomputed.
-void PlanSearch::plan_between(const FitCandidate& asked) {
+std::vector<FitCandidate> PlanSearch::runs_between(const FitCandidate& asked) const {
+  std::vector<FitCandidate> runs;
   for (const char* fraction : {"0.75", "0.5", "0.25"}) {
-    if (const auto between = with_activation_budget(asked, fraction, options_.space)) plan(*between);
+    if (auto between = with_activation_budget(asked, fraction, options_.space))
+      runs.push_back(std::move(*between));
   }
+  return runs;
 }
 
 // The form that is fastest when nothing is recomputed comes first: what it fits with may beat all others. Of equally fast ones
 // the smallest change comes first.
 void PlanSearch::search_forms(const FitCandidate& asked) {
+  const std::vector<FitCandidate> forms = shared_forms(asked, options_.space);
+  plan_ahead(forms);
   std::vector<PlannedCandidate> wholes;
-  for (const FitCandidate& form : shared_forms(asked, options_.space)) {
+  for (const FitCandidate& form : forms) {
     if (const std::optional<PlannedCandidate> whole = plan(form)) wholes.push_back(*whole);
   }
   double fastest = std::numeric_limits<double>::infinity();
@@ -336,6 +381,14 @@ void PlanSearch::search_least(const PlannedCandidate& whole) {
     if (auto soon = with_update_in_backward(runs[i], options_.space)) runs.push_back(std::move(*soon));
   }
   std::erase_if(runs, is_larger);
+  std::vector<FitCandidate> first;
+  for (const FitCandidate& run : runs) {
+    for (const int64_t layers : {1, 2}) {
+      if (auto recomputed = with_recompute(run, layers, options_.space))
+        first.push_back(std::move(*recomputed));
+    }
+  }
+  plan_ahead(first);
   for (const FitCandidate& run : runs) {
     if (!with_recompute(run, 1, options_.space)) plan(run, true);
     // Longer segments keep fewer inputs and make more at once: where they no longer take less, none does.
@@ -353,6 +406,7 @@ void PlanSearch::search_least(const PlannedCandidate& whole) {
 void PlanSearch::plan_smallest(const FitCandidate& asked) {
   FitSpace& space = options_.space;
   const std::set<MathsChange> allowed = std::exchange(space.allowed, {});
+  std::vector<FitCandidate> smallest;
   for (const MathsChange tier : kTiers) {
     space.allowed.insert(tier);
     std::vector<FitCandidate> forms = numeric_forms(asked, space);
@@ -361,22 +415,23 @@ void PlanSearch::plan_smallest(const FitCandidate& asked) {
     std::erase_if(forms, [&](const FitCandidate& form) { return form.flags.size() < most; });
     for (FitCandidate form : forms) {
       form = smallest_of(std::move(form));
-      plan(form, true);
+      smallest.push_back(form);
       for (const int64_t stage : {1, 2, 3}) {
-        if (const auto shared = with_zero_stage(form, stage, space)) plan(*shared, true);
+        if (auto shared = with_zero_stage(form, stage, space)) smallest.push_back(std::move(*shared));
       }
     }
   }
   space.allowed = allowed;
+  plan_ahead(smallest);
+  for (const FitCandidate& run : smallest) plan(run, true);
 }
 
-std::vector<TechniqueEffect> PlanSearch::effects_of_techniques(const FitCandidate& asked) {
+// Each alone, by name; the run as asked for comes first.
+std::vector<std::pair<std::string, FitCandidate>> PlanSearch::techniques_of(const FitCandidate& asked) const {
   const FitSpace open{{kTiers.begin(), kTiers.end()}, options_.space.held};
-  std::vector<TechniqueEffect> effects;
+  std::vector<std::pair<std::string, FitCandidate>> techniques;
   const auto add = [&](std::string name, const std::optional<FitCandidate>& run) {
-    if (!run) return;
-    if (const std::optional<PlannedCandidate> planned = plan(*run))
-      effects.push_back({std::move(name), *planned});
+    if (run) techniques.emplace_back(std::move(name), *run);
   };
   add("as asked for", asked);
   add("recompute every layer", with_recompute(asked, 1, open));
@@ -394,6 +449,18 @@ std::vector<TechniqueEffect> PlanSearch::effects_of_techniques(const FitCandidat
   add("states shared (ZeRO 1)", with_zero_stage(asked, 1, open));
   add("gradients and states shared (ZeRO 2)", with_zero_stage(asked, 2, open));
   add("all shared (ZeRO 3)", with_zero_stage(asked, 3, open));
+  return techniques;
+}
+
+std::vector<TechniqueEffect> PlanSearch::effects_of_techniques(const FitCandidate& asked) {
+  const std::vector<std::pair<std::string, FitCandidate>> techniques = techniques_of(asked);
+  std::vector<FitCandidate> runs;
+  for (const auto& [name, run] : techniques) runs.push_back(run);
+  plan_ahead(runs);
+  std::vector<TechniqueEffect> effects;
+  for (const auto& [name, run] : techniques) {
+    if (const std::optional<PlannedCandidate> planned = plan(run)) effects.push_back({name, *planned});
+  }
   return effects;
 }
 
@@ -425,7 +492,7 @@ std::optional<PlannedCandidate> PlanSearch::find_above(const FitCandidate& asked
 }
 
 MemoryAnatomy PlanSearch::anatomy_of(const PlannedCandidate& planned) const {
-  const std::unique_ptr<Session> session = session_of(planned.run);
+  const std::unique_ptr<Session> session = session_of(planned.run, false);
   MemoryForecast forecast = forecast_least_memory(*session, options_.budget_bytes);
   forecast.process_overhead_bytes = planned.process_bytes - session->plan().arena_bytes();
   return memory_anatomy(*session, forecast);
@@ -485,7 +552,9 @@ FitResult PlanSearch::find(const FitCandidate& run) {
   plan_or_throw(run);
   plan_smallest(run);
   search_forms(run);
-  plan_between(run);
+  const std::vector<FitCandidate> between = runs_between(run);
+  plan_ahead(between);
+  for (const FitCandidate& one : between) plan(one);
   FitResult result;
   std::vector<PlannedCandidate> searched;
   for (const PlannedCandidate& candidate : planned_) {

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "analysis/memory_anatomy.h"
@@ -80,6 +81,9 @@ struct PlanSearchOptions {
   std::optional<RankLink> link = {};  // between ranks; none: their messages are not in the times
   std::shared_ptr<const Backend> backend = {};
   bool keeps_code = true;  // of kernels, which candidates share, until the search ends
+  // Candidates' arenas may be 1/1024 larger than those of the run that is trained (SessionOptions::is_compared): for a caller
+  // that plans what it shows once more.
+  bool compares_only = false;
 };
 
 // The session of a run of the arguments. UserError for settings that do not go together.
@@ -110,11 +114,13 @@ class PlanSearch {
   MemoryAnatomy anatomy_of(const PlannedCandidate& planned) const;
 
  private:
-  std::unique_ptr<Session> session_of(const FitCandidate& run) const;
+  std::unique_ptr<Session> session_of(const FitCandidate& run, bool is_compared) const;
   StepTime step_time_of(const FitCandidate& run, const Session& session) const;
   std::optional<PlannedCandidate> plan_as_it_is(const FitCandidate& run);
   std::optional<PlannedCandidate> plan(const FitCandidate& run, bool is_least = false);
   PlannedCandidate plan_or_throw(const FitCandidate& run);
+  PlannedCandidate planned_of(const FitCandidate& run) const;
+  void plan_ahead(const std::vector<FitCandidate>& runs);
   bool fits(const PlannedCandidate& planned) const { return planned.process_bytes <= options_.budget_bytes; }
   bool is_allowed(const PlannedCandidate& planned) const {
     return std::ranges::includes(options_.space.allowed, planned.run.changes);
@@ -130,8 +136,9 @@ class PlanSearch {
   bool search_micro_batch(const FitCandidate& run);
   void search_recompute(const FitCandidate& form, const PlannedCandidate& whole);
   void search_least(const PlannedCandidate& whole);
-  void plan_between(const FitCandidate& asked);
+  std::vector<FitCandidate> runs_between(const FitCandidate& asked) const;
   void plan_smallest(const FitCandidate& asked);
+  std::vector<std::pair<std::string, FitCandidate>> techniques_of(const FitCandidate& asked) const;
   std::vector<TechniqueEffect> effects_of_techniques(const FitCandidate& asked);
   const PlannedCandidate& bound_plan(const std::vector<PlannedCandidate>& fitting) const;
   std::optional<PlannedCandidate> find_above(const FitCandidate& asked);
@@ -144,6 +151,8 @@ class PlanSearch {
   std::vector<PlannedCandidate> planned_;
   // By flags: in planned_; none where the settings do not go together.
   std::map<std::vector<std::string>, std::optional<size_t>> index_of_;
+  // By flags: what plan_ahead() planned and nobody has asked for yet; none where the settings do not go together.
+  std::map<std::vector<std::string>, std::optional<PlannedCandidate>> ahead_;
 };
 
 // The plans that no other beats in both time and memory, fastest first.

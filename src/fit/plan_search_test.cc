@@ -1,12 +1,14 @@
 #include "fit/plan_search.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <limits>
 
 #include "analysis/analysis_testing.h"
 #include "base/error_testing.h"
+#include "base/processors.h"
 #include "model/task.h"
 #include "models/bert.h"
 #include "train/planned_run.h"
@@ -98,6 +100,36 @@ TEST_F(PlanSearchTest, TheLeastBudgetOfATierIsTheBoundary) {
     EXPECT_LE(plan.process_bytes, above) << "a tier may do what the one below it may";
     above = plan.process_bytes;
   }
+}
+
+std::vector<std::vector<std::string>> flags_of(const std::vector<PlannedCandidate>& plans) {
+  std::vector<std::vector<std::string>> flags;
+  for (const PlannedCandidate& plan : plans) {
+    flags.push_back(plan.run.flags);
+    flags.back().push_back(std::to_string(plan.process_bytes));
+  }
+  return flags;
+}
+
+// Plans are made by several threads where there are several processors.
+TEST_F(PlanSearchTest, OneProcessorFindsTheSame) {
+  if (processors().usable() < 2) GTEST_SKIP() << "one processor";
+  const int64_t budget = find(0).least.at(MathsChange::kRounding).process_bytes * 5 / 4;
+  const FitResult by_all = find(budget);
+  cpu_set_t before;
+  ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(sched_getcpu(), &one);
+  ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+  const FitResult by_one = find(budget);
+  ASSERT_EQ(sched_setaffinity(0, sizeof before, &before), 0);
+  EXPECT_EQ(flags_of(by_all.fitting), flags_of(by_one.fitting));
+  EXPECT_EQ(flags_of(by_all.frontier), flags_of(by_one.frontier));
+  EXPECT_EQ(by_all.plans, by_one.plans);
+  ASSERT_EQ(by_all.techniques.size(), by_one.techniques.size());
+  for (size_t i = 0; i < by_all.techniques.size(); ++i)
+    EXPECT_EQ(by_all.techniques[i].plan.arena_bytes, by_one.techniques[i].plan.arena_bytes);
 }
 
 // Ranks share what does not fit one of them, unless that is held.

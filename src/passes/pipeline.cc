@@ -235,16 +235,20 @@ namespace {
 
 constexpr std::string_view kFirstOfFinish = "recompute";
 
+void verify_all(const ProgramFamily& family) {
+  for (const Program& program : family.programs) verify(program);
+}
+
 // The passes from number `first` to before number `last`, counted from 0.
 void run_passes(ProgramFamily& family, const StepOptions& options, size_t first, size_t last,
-                std::vector<PassRecord>* records) {
+                std::vector<PassRecord>* records, Verification verification) {
   for (size_t i = first; i < last; ++i) {
     const Pass& pass = pass_list()[i];
     if (is_skipped(pass, options)) continue;
     const auto start = std::chrono::steady_clock::now();
     pass.run(family, options);
     name_new_nodes(family, pass.name);
-    for (const Program& program : family.programs) verify(program);
+    if (verification == Verification::kEachPass) verify_all(family);
     if (records != nullptr) {
       const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
       records->push_back(
@@ -271,13 +275,15 @@ ProgramFamily build_programs(const Model& model, RunKind kind, const BatchBucket
   return family;
 }
 
-void finish_programs(ProgramFamily& family, const StepOptions& options, std::vector<PassRecord>* records) {
+void finish_programs(ProgramFamily& family, const StepOptions& options, std::vector<PassRecord>* records,
+                     Verification verification) {
   // Where fusions are skipped, the names of what they make are not there.
   if (options.skip_passes.empty()) {
     for (const ProgramId step : family.all(ProgramKind::kTrainStep))
       check_recompute_set(family.program(step), options.recompute_set);
   }
-  run_passes(family, options, first_of_finish(), pass_list().size(), records);
+  run_passes(family, options, first_of_finish(), pass_list().size(), records, verification);
+  if (verification == Verification::kOnce) verify_all(family);
 }
 
 void finish_programs_unchecked(ProgramFamily& family, const StepOptions& options) {
@@ -289,7 +295,7 @@ void finish_programs_unchecked(ProgramFamily& family, const StepOptions& options
 
 ProgramFamily begin_programs(const Model& model, RunKind kind, const BatchBuckets& train,
                              const BatchBuckets& evaluation, const StepOptions& options,
-                             std::vector<PassRecord>* records) {
+                             std::vector<PassRecord>* records, Verification verification) {
   check_options(options);
   check_precision(options, kind);
   check_local_sgd(options);
@@ -332,7 +338,7 @@ ProgramFamily begin_programs(const Model& model, RunKind kind, const BatchBucket
   name_new_nodes(family, "model");
   assign_weight_decay(*family.state, options);
   if (!options.dump_directory.empty()) dump_programs(family, options.dump_directory, 0, "capture");
-  run_passes(family, options, 0, first_of_finish(), records);
+  run_passes(family, options, 0, first_of_finish(), records, verification);
   return family;
 }
 

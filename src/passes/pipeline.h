@@ -45,13 +45,18 @@ ProgramFamily build_programs(const Model& model, RunKind kind, const BatchBucket
                              const BatchBuckets& evaluation, const StepOptions& options,
                              std::vector<PassRecord>* records = nullptr);
 
+// When programs are verified (ops/verify.h): behind each pass, so that an error names it, or behind the last.
+enum class Verification : uint8_t { kEachPass, kOnce };
+
 // The same in two parts. Between them the backward is there, and nothing is recomputed yet: begin_programs ends before the
 // pass `recompute`, and finish_programs begins with it.
 ProgramFamily begin_programs(const Model& model, RunKind kind, const BatchBuckets& train,
                              const BatchBuckets& evaluation, const StepOptions& options,
-                             std::vector<PassRecord>* records = nullptr);
+                             std::vector<PassRecord>* records = nullptr,
+                             Verification verification = Verification::kEachPass);
 void finish_programs(ProgramFamily& family, const StepOptions& options,
-                     std::vector<PassRecord>* records = nullptr);
+                     std::vector<PassRecord>* records = nullptr,
+                     Verification verification = Verification::kEachPass);
 // Without verification, records and dumps: to look at what becomes of other options.
 void finish_programs_unchecked(ProgramFamily& family, const StepOptions& options);
 

@@ -187,9 +187,9 @@ int64_t group_of(const Node& node, int64_t every_n_layers) {
 }
 
 // The nodes of a group that are to run again. A node whose outputs are alive in the backward anyway needs no clone.
-std::vector<bool> recomputed_of_group(const Program& program, int64_t group, int64_t every_n_layers) {
+std::vector<bool> recomputed_of_group(const Program& program, const std::vector<std::vector<NodeId>>& readers,
+                                      int64_t group, int64_t every_n_layers) {
   const size_t nodes = program.nodes().size();
-  const auto readers = program.readers();
   std::vector<bool> members(nodes, false);
   for (size_t i = 0; i < nodes; ++i) {
     const Node& node = program.nodes()[i];
@@ -221,7 +221,7 @@ void recompute_groups(Program& program, const StepOptions& options) {
         first_backward = NodeId{static_cast<int32_t>(i)};
     }
     if (!first_backward.valid()) continue;
-    const std::vector<bool> cloned = recomputed_of_group(program, group, every);
+    const std::vector<bool> cloned = recomputed_of_group(program, program.readers(), group, every);
     Cloner cloner(program, cloned);
     for (size_t i = 0; i < nodes; ++i) {
       if (program.nodes()[i].region.phase != Phase::kBackward) continue;
@@ -259,9 +259,10 @@ void make_values_again(Program& program, const std::set<std::string>& recompute_
 }
 
 std::set<std::string> recompute_set_of_groups(const Program& program, int64_t every_n_layers) {
+  const std::vector<std::vector<NodeId>> readers = program.readers();
   std::vector<bool> recomputed(program.nodes().size(), false);
   for (int64_t group = 0; group < last_layer_of(program) / every_n_layers; ++group) {
-    const std::vector<bool> of_group = recomputed_of_group(program, group, every_n_layers);
+    const std::vector<bool> of_group = recomputed_of_group(program, readers, group, every_n_layers);
     for (size_t i = 0; i < recomputed.size(); ++i) recomputed[i] = recomputed[i] || of_group[i];
   }
   const std::vector<std::string> names = forward_names(program);

@@ -12,8 +12,10 @@ namespace shoehorn {
 
 namespace {
 
+constexpr int64_t kNearlyParts = 1024;
+
 // Gives the plan's buffers of one space their offsets.
-void pack_space(const Program& program, AddressSpace space, ProgramPlan& plan) {
+void pack_space(const Program& program, AddressSpace space, PackGoal goal, ProgramPlan& plan) {
   std::vector<Interval> intervals;
   std::vector<size_t> packed;
   for (size_t i = 0; i < plan.buffers.size(); ++i) {
@@ -22,23 +24,26 @@ void pack_space(const Program& program, AddressSpace space, ProgramPlan& plan) {
     intervals.push_back({buffer.first, buffer.last, buffer.bytes});
     packed.push_back(i);
   }
-  const Packing packing = pack(intervals, kArenaAlignment);
-  validate_no_overlap(intervals, packing.offsets, kArenaAlignment, packing.bytes);
-  for (size_t i = 0; i < packed.size(); ++i) plan.buffers[packed[i]].offset = packing.offsets[i];
   const auto live =
       live_bytes_by_position(intervals, static_cast<int64_t>(program.nodes().size()), kArenaAlignment);
+  const auto peak = std::max_element(live.begin(), live.end());
+  const int64_t peak_bytes = peak == live.end() ? 0 : *peak;
+  const int64_t target_bytes = goal == PackGoal::kNearly ? peak_bytes + peak_bytes / kNearlyParts : 0;
+  const Packing packing = pack(intervals, kArenaAlignment, target_bytes);
+  validate_no_overlap(intervals, packing.offsets, kArenaAlignment, packing.bytes);
+  for (size_t i = 0; i < packed.size(); ++i) plan.buffers[packed[i]].offset = packing.offsets[i];
   plan.spaces[space] = {.bytes = packing.bytes,
                         .lower_bound_bytes = packing.lower_bound_bytes,
-                        .peak_position = std::max_element(live.begin(), live.end()) - live.begin()};
+                        .peak_position = peak - live.begin()};
 }
 
 ProgramPlan plan_program(const Program& program, const std::vector<int64_t>& storage_offset,
-                         const PlanTarget& target) {
+                         const PlanTarget& target, PackGoal goal) {
   AssignedBuffers assigned = assign_buffers(program, target);
   ProgramPlan plan;
   plan.buffers = std::move(assigned.buffers);
   plan.workspace_bytes = std::move(assigned.workspace_bytes);
-  for (const AddressSpace space : kEveryAddressSpace) pack_space(program, space, plan);
+  for (const AddressSpace space : kEveryAddressSpace) pack_space(program, space, goal, plan);
 
   for (size_t i = 0; i < program.values().size(); ++i) {
     const Value& value = program.values()[i];
@@ -104,7 +109,7 @@ ProgramId MemoryPlan::largest(AddressSpace space) const {
 }
 
 MemoryPlan plan_memory(const StateTable& state, const std::vector<Program>& programs,
-                       const PlanTarget& target) {
+                       const PlanTarget& target, PackGoal goal) {
   MemoryPlan plan;
   for (const Storage& storage : state.storages()) {
     int64_t& bytes = plan.spaces[storage.space].persistent_bytes;
@@ -112,7 +117,7 @@ MemoryPlan plan_memory(const StateTable& state, const std::vector<Program>& prog
     bytes += round_up(storage.type.bytes(), kArenaAlignment);
   }
   for (const Program& program : programs) {
-    plan.programs.push_back(plan_program(program, plan.storage_offset, target));
+    plan.programs.push_back(plan_program(program, plan.storage_offset, target, goal));
     for (const AddressSpace space : kEveryAddressSpace) {
       const TransientPlan& needed = plan.programs.back().spaces[space];
       SpacePlan& total = plan.spaces[space];

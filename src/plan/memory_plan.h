@@ -93,9 +93,15 @@ struct MemoryPlan {
   ProgramId largest(AddressSpace space = AddressSpace::kDevice) const;
 };
 
+// How long a lower arena is looked for.
+enum class PackGoal : uint8_t {
+  kLeast,  // until the effort is spent (plan/pack.h)
+  kNearly,  // until it is within 1/1024 of the lower bound: to compare many plans, of which one is then made again
+};
+
 // Plans a family of programs that share one state table.
 MemoryPlan plan_memory(const StateTable& state, const std::vector<Program>& programs,
-                       const PlanTarget& target);
+                       const PlanTarget& target, PackGoal goal = PackGoal::kLeast);
 
 // Bytes of all arenas by role and by component. A transient arena is split by its content at the peak; space
 // that packing and alignment leave free is "slack". The values add up to arena_bytes().

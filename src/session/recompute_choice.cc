@@ -42,17 +42,49 @@ struct Sum {
   size_t option = 0;  // of the last layer
 };
 
-// Leaves those sums that no other one beats, cheapest first; of more than can be kept, evenly spread ones.
-std::vector<Sum> best_of(std::vector<Sum> sums) {
-  std::stable_sort(sums.begin(), sums.end(), [](const Sum& a, const Sum& b) {
-    return a.seconds != b.seconds ? a.seconds < b.seconds : a.freed_bytes > b.freed_bytes;
-  });
-  std::vector<Sum> best;
-  for (const Sum& sum : sums) {
-    if (best.empty() || sum.freed_bytes > best.back().freed_bytes) best.push_back(sum);
+// Sums of which no one beats another, cheapest first.
+using Frontier = std::vector<Sum>;
+
+// Of two frontiers.
+Frontier joined(const Frontier& a, const Frontier& b) {
+  const auto is_better = [](const Sum& left, const Sum& right) {
+    return left.seconds != right.seconds ? left.seconds < right.seconds
+                                         : left.freed_bytes > right.freed_bytes;
+  };
+  Frontier both;
+  both.reserve(a.size() + b.size());
+  for (auto left = a.begin(), right = b.begin(); left != a.end() || right != b.end();) {
+    const bool takes_right = left == a.end() || (right != b.end() && is_better(*right, *left));
+    const Sum& sum = takes_right ? *right++ : *left++;
+    if (both.empty() || sum.freed_bytes > both.back().freed_bytes) both.push_back(sum);
   }
+  return both;
+}
+
+// With one more layer. Pairs of frontiers, one for each of its options, are joined until one is left: of more sums than can be
+// kept, evenly spread ones.
+Frontier with_layer(const Frontier& sums, const LayerOptions& layer, int64_t needed_bytes) {
+  std::vector<Frontier> open;
+  for (size_t option = 0; option < layer.options.size(); ++option) {
+    const RecomputeOption& added = layer.options[option];
+    Frontier longer;
+    longer.reserve(sums.size());
+    for (size_t before = 0; before < sums.size(); ++before) {
+      longer.push_back({std::min(needed_bytes, sums[before].freed_bytes + added.freed_bytes),
+                        sums[before].seconds + added.seconds, before, option});
+      if (longer.back().freed_bytes == needed_bytes) break;  // those that follow free no more
+    }
+    open.push_back(std::move(longer));
+  }
+  while (open.size() > 1) {
+    std::vector<Frontier> fewer;
+    for (size_t i = 0; i + 1 < open.size(); i += 2) fewer.push_back(joined(open[i], open[i + 1]));
+    if (open.size() % 2 == 1) fewer.push_back(std::move(open.back()));
+    open = std::move(fewer);
+  }
+  const Frontier& best = open.front();
   if (best.size() <= kMostSums) return best;
-  std::vector<Sum> spread;
+  Frontier spread;
   for (size_t i = 0; i < kMostSums; ++i) spread.push_back(best[i * (best.size() - 1) / (kMostSums - 1)]);
   return spread;
 }
@@ -60,19 +92,8 @@ std::vector<Sum> best_of(std::vector<Sum> sums) {
 // The least seconds that free as many bytes; nothing if all options together free less. Of each layer one option.
 std::optional<std::vector<size_t>> choose_options(const std::vector<LayerOptions>& layers,
                                                   int64_t needed_bytes) {
-  std::vector<std::vector<Sum>> sums = {{Sum{}}};
-  for (const LayerOptions& layer : layers) {
-    std::vector<Sum> longer;
-    for (size_t before = 0; before < sums.back().size(); ++before) {
-      for (size_t option = 0; option < layer.options.size(); ++option) {
-        const Sum& sum = sums.back()[before];
-        const RecomputeOption& added = layer.options[option];
-        longer.push_back({std::min(needed_bytes, sum.freed_bytes + added.freed_bytes),
-                          sum.seconds + added.seconds, before, option});
-      }
-    }
-    sums.push_back(best_of(std::move(longer)));
-  }
+  std::vector<Frontier> sums = {{Sum{}}};
+  for (const LayerOptions& layer : layers) sums.push_back(with_layer(sums.back(), layer, needed_bytes));
   const auto enough = std::find_if(sums.back().begin(), sums.back().end(),
                                    [&](const Sum& sum) { return sum.freed_bytes >= needed_bytes; });
   if (enough == sums.back().end()) return std::nullopt;
@@ -125,13 +146,32 @@ PlaceOfName place_of(std::string_view name) {
   return {layer, std::string_view(after + 1, end)};
 }
 
+constexpr size_t kNoLayer = std::numeric_limits<size_t>::max();
+
+struct NamesByLayer {
+  std::set<std::string> all = {};
+  double seconds = 0;                                         // of what is made again with them
+  std::map<int32_t, std::vector<std::string>> in_layer = {};  // what they are called there
+  bool has_bases = false;                                     // what other layers start from is among them
+};
+
+// Of a layer and its neighbours the kinds and what is recomputed in them; and what of the layer is kept instead.
+struct SavedKey {
+  std::vector<size_t> alike = {};
+  std::vector<std::vector<std::string>> names = {};
+  std::vector<std::string> gone = {};
+  auto operator<=>(const SavedKey&) const = default;
+};
+
 class Chooser {
  public:
   Chooser(StepTrial& trial, int64_t budget_bytes)
       : trial_(trial),
         budget_bytes_(budget_bytes),
         kept_(trial.with_set({})),
-        options_(recompute_options(trial, kept_)) {}
+        options_(recompute_options(trial, kept_)) {
+    for (const LayerOptions& layer : options_.layers) alike_[layer.layer] = layer.alike;
+  }
 
   RecomputeChoice choose() {
     if (is_within(trial_.with_set({}))) return result({});
@@ -185,8 +225,9 @@ class Chooser {
     const int32_t last_layer = options_.layers.empty() ? -1 : options_.layers.back().layer;
     for (int32_t every = 1; every <= last_layer; ++every) {
       std::set<std::string> names = recompute_set_of_groups(trial_.step(), every);
+      if (kept_.live_bytes - freed_bytes(names) > budget_bytes_) continue;
       const double seconds = trial_.recompute_seconds(names);
-      if (seconds >= least_seconds || kept_.live_bytes - freed_bytes(names) > budget_bytes_) continue;
+      if (seconds >= least_seconds) continue;
       const TrialOutcome outcome = trial_.with_set(names);
       if (!found && !best && outcome.live_bytes > live_before) break;  // longer groups hold more at once
       live_before = outcome.live_bytes;
@@ -195,6 +236,39 @@ class Chooser {
       best = std::move(names);
     }
     return best;
+  }
+
+  // What the step takes less where the names of `gone`, of one layer and of the set, are kept. A layer's values are made again
+  // from the layer's own and its neighbours': what was found in one layer holds for those alike that have the same of the set in
+  // themselves and their neighbours. Where the set has what layers start from, values are made again from farther away.
+  double saved_seconds(const NamesByLayer& names, int32_t layer, const std::vector<std::string>& gone) {
+    const auto find = [&] {
+      std::set<std::string> fewer = names.all;
+      for (const std::string& name : gone) fewer.erase(name);
+      return names.seconds - trial_.recompute_seconds(fewer);
+    };
+    if (layer < 0 || names.has_bases) return find();
+    SavedKey key;
+    for (int32_t near = layer - 1; near <= layer + 1; ++near) {
+      const auto alike = alike_.find(near);
+      key.alike.push_back(alike == alike_.end() ? kNoLayer : alike->second);
+      const auto of_layer = names.in_layer.find(near);
+      key.names.push_back(of_layer == names.in_layer.end() ? std::vector<std::string>{} : of_layer->second);
+    }
+    for (const std::string& name : gone) key.gone.emplace_back(place_of(name).in_layer);
+    const auto [saved, is_new] = saved_seconds_.try_emplace(std::move(key), 0.0);
+    if (is_new) saved->second = find();
+    return saved->second;
+  }
+
+  NamesByLayer by_layer(const std::set<std::string>& names) const {
+    NamesByLayer found{.all = names, .seconds = trial_.recompute_seconds(names)};
+    for (const std::string& name : names) {
+      const PlaceOfName place = place_of(name);
+      found.in_layer[place.layer].emplace_back(place.in_layer);
+      found.has_bases = found.has_bases || options_.bases.contains(name);
+    }
+    return found;
   }
 
   // What a set frees at the position where the step without one has its peak.
@@ -250,18 +324,21 @@ class Chooser {
     std::set<Exchange> useless;  // by kind of layer: what was recomputed in it, and what was tried instead
     TrialOutcome outcome = trial_.with_set(names);
     bool changes = false;
+    NamesByLayer of_set = by_layer(names);
     for (auto layer = options_.layers.rbegin(); layer != options_.layers.rend(); ++layer) {
       std::set<std::string> others;
-      std::vector<std::string> own;
+      std::vector<std::string> own, whole_names;
       for (const std::string& name : names) {
         const PlaceOfName place = place_of(name);
-        if (place.layer != layer->layer)
+        if (place.layer != layer->layer) {
           others.insert(name);
-        else
-          own.emplace_back(place.in_layer);
+          continue;
+        }
+        own.emplace_back(place.in_layer);
+        whole_names.push_back(name);
       }
       if (own.empty()) continue;
-      const double own_seconds = trial_.recompute_seconds(names) - trial_.recompute_seconds(others);
+      const double own_seconds = saved_seconds(of_set, layer->layer, whole_names);
       for (const RecomputeOption& option : layer->options) {
         if (option.seconds >= own_seconds * (1 - kSameSeconds)) break;
         std::set<std::string> exchanged = others;
@@ -279,6 +356,7 @@ class Chooser {
           continue;
         }
         names = std::move(exchanged);
+        of_set = by_layer(names);
         outcome = std::move(trial);
         changes = true;
         break;
@@ -290,19 +368,17 @@ class Chooser {
   // Those of the names that there may be room for, by the seconds that a byte kept saves, most first; of equal ones the
   // highest layer.
   std::vector<std::string> most_seconds_first(const std::set<std::string>& names,
-                                              const TrialOutcome& outcome) const {
-    const double all = trial_.recompute_seconds(names);
+                                              const TrialOutcome& outcome) {
+    const NamesByLayer of_set = by_layer(names);
     std::vector<std::pair<float, std::string>>
         saved;  // sums of the same seconds may differ in their last bits
     for (const std::string& name : names) {
       if (has_no_room(name, outcome)) continue;
-      std::set<std::string> fewer = names;
-      fewer.erase(name);
       const auto bytes = options_.kept_bytes.find(name);
       if (bytes == options_.kept_bytes.end() || bytes->second == 0) continue;  // nothing is kept by it
-      saved.emplace_back(
-          static_cast<float>((all - trial_.recompute_seconds(fewer)) / static_cast<double>(bytes->second)),
-          name);
+      saved.emplace_back(static_cast<float>(saved_seconds(of_set, place_of(name).layer, {name}) /
+                                            static_cast<double>(bytes->second)),
+                         name);
     }
     std::stable_sort(saved.begin(), saved.end(), [](const auto& a, const auto& b) {
       if (a.first != b.first) return a.first > b.first;
@@ -317,6 +393,8 @@ class Chooser {
   int64_t budget_bytes_;
   TrialOutcome kept_;
   RecomputeOptions options_;
+  std::map<int32_t, size_t> alike_;  // by layer
+  std::map<SavedKey, double> saved_seconds_;
   int64_t tried_bytes_ = 0;                      // of the step that was tried last
   int64_t exchange_nodes_ = kMostExchangeNodes;  // that are left
   int64_t least_bytes_ = std::numeric_limits<int64_t>::max();

@@ -25,16 +25,18 @@ Session::Session(const Model& model, SessionOptions options)
       backend_(options_.backend ? options_.backend : make_backend(kDefaultBackend, options_.threads)) {
   const auto start = std::chrono::steady_clock::now();
   StepOptions& step = options_.step;
+  std::vector<PassRecord>* const records = options_.is_compared ? nullptr : &passes_;
+  const Verification verification = options_.is_compared ? Verification::kOnce : Verification::kEachPass;
   const bool has_set = !step.recompute_set.empty() || step.activation_budget.has_value();
   if (step.recompute_every_n_layers == 0 && !has_set)
     step.recompute_every_n_layers = model.recompute_every_n_layers();
   family_ = begin_programs(model, options_.kind, {options_.train, options_.smaller_train},
-                           {options_.evaluation, options_.smaller_evaluation}, step, &passes_);
+                           {options_.evaluation, options_.smaller_evaluation}, step, records, verification);
   if (options_.kind == RunKind::kTrain && step.activation_budget) {
     StepTrial trial(family_, step, *backend_);
     step.recompute_set = choose_recompute_set(trial, *step.activation_budget).names;
   }
-  finish_programs(family_, step, &passes_);
+  finish_programs(family_, step, records, verification);
   if (options_.staging_bytes > 0) {
     Storage ahead;
     ahead.name = "batches_ahead";
@@ -53,7 +55,8 @@ Session::Session(const Model& model, SessionOptions options)
   }
   options_.executor.host_staging =
       add_host_staging(*family_.state, backend_->machine(), host_staging_bytes());
-  plan_ = plan_memory(*family_.state, family_.programs, *backend_);
+  plan_ = plan_memory(*family_.state, family_.programs, *backend_,
+                      options_.is_compared ? PackGoal::kNearly : PackGoal::kLeast);
   planning_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 

@@ -37,6 +37,9 @@ struct SessionOptions {
   // Whether the code that the backend made stays when the session ends, for the next of many plans; whoever made them
   // calls Backend::release_unused_code() then.
   bool keeps_code = false;
+  // One of many plans that are compared and never run: its programs are verified once, at the end, and its arenas may be
+  // 1/1024 larger than those of the same run without it.
+  bool is_compared = false;
 };
 
 class Session {

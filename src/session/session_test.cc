@@ -112,6 +112,27 @@ TEST(Session, PlanIsTheSameEachTimeAndReservesNothing) {
   EXPECT_EQ(first.executor().arena_bytes(), first.plan().arena_bytes());
 }
 
+TEST(Session, AComparedPlanIsNearlyThatOfTheRun) {
+  const BertForSequenceClassification model(tiny_bert(0.1F));
+  for (const int64_t every : {0, 1}) {
+    for (const int64_t steps : {1, 4}) {
+      SessionOptions options = options_for();
+      options.step.recompute_every_n_layers = every;
+      options.step.gradient_accumulation_steps = steps;
+      const Session run(model, options);
+      options.is_compared = true;
+      const Session compared(model, options);
+      const SpacePlan& least = run.plan().device();
+      const SpacePlan& near = compared.plan().device();
+      EXPECT_EQ(near.persistent_bytes, least.persistent_bytes);
+      EXPECT_EQ(near.transient_lower_bound_bytes, least.transient_lower_bound_bytes);
+      EXPECT_LE(near.transient_bytes,
+                std::max(least.transient_bytes, near.transient_lower_bound_bytes * 1025 / 1024));
+      EXPECT_EQ(compared.step_flops(), run.step_flops());
+    }
+  }
+}
+
 TEST(Session, RowsThatAreNotComputedTakeNoMemory) {
   const BertForSequenceClassification model(tiny_bert(0.1F));
   for (const int64_t every : {0, 1}) {

@@ -74,6 +74,10 @@ ThreadCount use_threads(std::optional<int64_t> num_threads, int64_t local_ranks)
   return count;
 }
 
+void use_threads_here(int threads) {
+  omp_set_num_threads(threads);
+}
+
 ThreadCount thread_count() {
   return decided() && omp_get_max_threads() == decided()->threads ? *decided() : use_threads();
 }

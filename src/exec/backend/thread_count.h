@@ -31,6 +31,9 @@ struct ThreadCount {
 // the processes of the run on this host.
 ThreadCount use_threads(std::optional<int64_t> num_threads = {}, int64_t local_ranks = 1);
 
+// In a thread that the caller of use_threads() started: sets OpenMP's number for this thread alone.
+void use_threads_here(int threads);
+
 // What is in force. A later omp_set_num_threads() counts as the program's.
 ThreadCount thread_count();
 

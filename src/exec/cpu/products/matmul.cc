@@ -4,6 +4,7 @@
 #include <cstring>
 #include <functional>
 #include <map>
+#include <mutex>
 #include <numeric>
 #include <vector>
 
@@ -316,6 +317,12 @@ class PiecewiseMatmul final : public Matmul {
   int64_t workspace_bytes_ = 0;
 };
 
+// Plans may be made by several threads. Held while a product is made or released, and with it what it is made of.
+std::mutex& mutex_of_known() {
+  static std::mutex mutex;
+  return mutex;
+}
+
 std::map<MatmulShape, std::shared_ptr<const Matmul>>& known_matmuls() {
   static std::map<MatmulShape, std::shared_ptr<const Matmul>> known;
   return known;
@@ -324,6 +331,7 @@ std::map<MatmulShape, std::shared_ptr<const Matmul>>& known_matmuls() {
 }  // namespace
 
 std::shared_ptr<const Matmul> plan_matmul(const MatmulShape& shape) {
+  const std::lock_guard lock(mutex_of_known());
   std::shared_ptr<const Matmul>& matmul = known_matmuls()[shape];
   if (matmul == nullptr) {
     matmul = std::make_shared<const PiecewiseMatmul>(shape, !has_products_of(shape.operands));
@@ -338,6 +346,7 @@ std::shared_ptr<const Matmul> prepare_matmul(const MatmulShape& shape) {
 }
 
 void release_unused_matmuls() {
+  const std::lock_guard lock(mutex_of_known());
   std::erase_if(known_matmuls(), [](const auto& entry) { return entry.second.use_count() == 1; });
   release_unused_products();
 }
