@@ -319,7 +319,7 @@ class Fuzzer:
         turn = Turn(text_of(self.path(f"{reader}.log")), exit_code, cpu_seconds, len(found - waited))
         self.totals.add(reader, self.codes[reader], turn)
         self.findings[reader] += turn.findings
-        if turn.inputs == 0 and not self.is_stopped:  # its corpus takes longer than a turn
+        if turn.inputs == 0 and not waited and not self.is_stopped:  # its corpus takes longer than a turn
             self.findings[reader] += 1
         if self.seconds_left[reader] is not None:
             self.seconds_left[reader] -= time.monotonic() - start

@@ -58,7 +58,8 @@ class FuzzTotals(unittest.TestCase):
         self.assertTrue(self.fuzzer().is_done("csv"))
 
     def test_an_input_that_waited_for_a_processor_is_no_finding(self):
-        for seconds, findings in ((0, 0), (1.3, 1)):
+        # The second waits while the corpus is read, before any input is counted.
+        for seconds, inited, findings in ((0, "INITED", 0), (0, "READ", 0), (1.3, "INITED", 1)):
             folder = pathlib.Path(self.options.build, "fuzz")
             for name in ("findings/csv", "corpus/csv"):
                 (folder / name).mkdir(parents=True, exist_ok=True)
@@ -73,14 +74,14 @@ if not sys.argv[1].startswith("-"):
     sys.exit(0)
 prefix = next(word for word in sys.argv if word.startswith("-artifact_prefix=")).partition("=")[2]
 open(prefix + "timeout-0", "w").close()
-print("#2\\tINITED")
+print("#2\\t{inited}")
 print("stat::number_of_executed_units: 500")
 sys.exit(70)
 """,
                 encoding="utf-8",
             )
             program.chmod(0o755)
-            fuzzer = self.fuzzer(f"took {seconds}")
+            fuzzer = self.fuzzer(f"took {seconds} {inited}")
             fuzzer.take_turn("csv", None, 60)
             self.assertEqual(fuzzer.findings["csv"], findings)
             self.assertEqual(len(fuzzer.found("csv")), findings)
