@@ -157,8 +157,11 @@ TEST(SamplerOfAMixture, AnEpochFollowsFromSeedAndNumberAlone) {
 // The micro-batches of two ranks are those of one process, and there is room where the longest sample of a small set
 // comes again and again.
 TEST(WindowsOfAMixture, RanksDealFromOneOrder) {
-  const Dataset dataset = Dataset::next_token(
-      mixed({rows_of(2, 2, 1), rows_of(23, 5, 2)}, {3, 1}, StoppingStrategy::kAllExhausted));
+  // Four of a batch's six samples are of this set: more tokens than its two with the longest four of the other.
+  const Dataset small_set = Dataset::from_columns(
+      {{"input_ids", Dataset::Rows{std::vector<int64_t>(19, 1), std::vector<int64_t>(20, 1)}}});
+  const Dataset dataset =
+      Dataset::next_token(mixed({small_set, rows_of(23, 5, 2)}, {3, 1}, StoppingStrategy::kAllExhausted));
   ASSERT_NE(dataset.source().mixture(), nullptr);
   ASSERT_GT(dataset.epoch_size(), dataset.size());
   const auto ids_of = [&](int32_t rank, int32_t world_size) {

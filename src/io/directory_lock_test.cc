@@ -1,6 +1,8 @@
 #include "io/directory_lock.h"
 
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,6 +16,21 @@ namespace shoehorn {
 namespace {
 
 namespace fs = std::filesystem;
+
+// A file that flock() in this program removes before it locks, once, as soon as there is one of this name.
+const fs::path* removed_before_flock = nullptr;
+
+}  // namespace
+}  // namespace shoehorn
+
+extern "C" int flock(int descriptor, int operation) noexcept {
+  if (const auto*& file = shoehorn::removed_before_flock; file != nullptr && ::unlink(file->c_str()) == 0)
+    file = nullptr;
+  return static_cast<int>(syscall(SYS_flock, descriptor, operation));
+}
+
+namespace shoehorn {
+namespace {
 
 // A process that has the lock until it is killed; with `leaves_child` one that has a forked child too.
 class Holder {
@@ -121,6 +138,21 @@ TEST(DirectoryLock, OneThreadMayTakeItAgain) {
   }
   EXPECT_TRUE(fs::is_empty(path)) << "the file goes with the lock";
   std::thread([&] { EXPECT_NO_THROW(DirectoryLock lock(path)); }).join();
+}
+
+// Between the opening of the file and the lock on it the run before may end, and remove the file.
+TEST(DirectoryLock, IsOfTheFileThatHasTheName) {
+  const TestDirectory directory;
+  const fs::path file = directory.path() / ".shoehorn_lock";
+  removed_before_flock = &file;
+  const DirectoryLock lock(directory.path());
+  ASSERT_EQ(removed_before_flock, nullptr) << "nothing was removed";
+  EXPECT_TRUE(fs::exists(file));
+  const pid_t other = fork();
+  if (other == 0) _exit(refusal_of([&] { const DirectoryLock second(directory.path()); }).empty() ? 1 : 0);
+  int status = 0;
+  waitpid(other, &status, 0);
+  EXPECT_EQ(status, 0) << "two runs write to one directory";
 }
 
 TEST(DirectoryLock, ManyTakeTurns) {

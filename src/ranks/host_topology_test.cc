@@ -32,6 +32,7 @@ TEST(DevicePath, IsTheNearestThatBothShare) {
   EXPECT_EQ(device_path(a, a), DevicePath::kSelf);
   EXPECT_EQ(device_path(a, b), DevicePath::kOneSwitch);
   EXPECT_EQ(device_path(a, c), DevicePath::kSwitches);
+  EXPECT_EQ(device_path(c, a), DevicePath::kSwitches);
   EXPECT_EQ(device_path(a, d), DevicePath::kHostBridge);
   EXPECT_EQ(device_path(a, e), DevicePath::kNumaNode);
   EXPECT_EQ(device_path(a, f), DevicePath::kBetweenNodes);

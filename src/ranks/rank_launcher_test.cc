@@ -7,7 +7,11 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <cstdio>
+#include <ctime>
+#include <utility>
 
+#include "base/child_process.h"
 #include "base/error.h"
 #include "base/stop_request.h"
 
@@ -33,26 +37,84 @@ TEST(RankLauncher, AStopIsASuccessUnlessItFails) {
       << "the checkpoint was not saved";
 }
 
+// A child process that runs run_launcher() and ends with `exit_code` of it, or with 99 if no SIGTERM was passed on.
+class LauncherProcess {
+ public:
+  explicit LauncherProcess(const std::vector<std::string>& words) {
+    std::array<int, 2> ends{};
+    EXPECT_EQ(pipe(ends.data()), 0);
+    process_ = fork();
+    if (process_ == 0) {
+      dup2(ends[1], STDOUT_FILENO);
+      close(ends[0]);
+      close(ends[1]);
+      const LaunchEnd end = run_launcher(words);
+      _exit(end.stop_signal == SIGTERM ? end.exit_code : 99);
+    }
+    close(ends[1]);
+    output_ = ends[0];
+  }
+  LauncherProcess(const LauncherProcess&) = delete;
+  LauncherProcess& operator=(const LauncherProcess&) = delete;
+  ~LauncherProcess() { close(output_); }
+
+  // The rest of the first line of the output that begins with `begin`; all of the output if there is none.
+  std::string line_behind(const std::string& begin) const {
+    std::string output;
+    std::string line;
+    for (char c = 0; read(output_, &c, 1) == 1;) {
+      line += c;
+      if (c != '\n') continue;
+      if (line.starts_with(begin)) return line.substr(begin.size(), line.size() - begin.size() - 1);
+      output += std::exchange(line, {});
+    }
+    return output + line;
+  }
+
+  int exit_code_after(int signal) const {
+    kill(process_, signal);
+    int status = 0;
+    EXPECT_EQ(waitpid(process_, &status, 0), process_);
+    return WEXITSTATUS(status);
+  }
+
+ private:
+  pid_t process_ = 0;
+  int output_ = -1;
+};
+
 // Where there is no rank mpirun is told, as it passes signals on, and its group is not this process's: Ctrl-C of a terminal does not.
 TEST(RankLauncher, PassesASignalOn) {
-  std::array<int, 2> ends{};
-  ASSERT_EQ(pipe(ends.data()), 0);
-  const pid_t launcher = fork();
-  if (launcher == 0) {
-    dup2(ends[1], STDOUT_FILENO);
-    const LaunchEnd end =
-        run_launcher(shell("trap 'exit 5' USR1; echo $(ps -o pgid= -p $$) $$; while :; do sleep 0.02; done"));
-    _exit(end.stop_signal == SIGTERM ? end.exit_code : 99);
-  }
-  std::string line;
-  for (char c = 0; c != '\n' && read(ends[0], &c, 1) == 1;) line += c;
-  kill(launcher, SIGTERM);
-  int status = 0;
-  ASSERT_EQ(waitpid(launcher, &status, 0), launcher);
-  EXPECT_EQ(WEXITSTATUS(status), 5);
+  const LauncherProcess launcher(
+      shell("trap 'exit 5' USR1; echo groups: $(ps -o pgid= -p $$) $$;"
+            "for turn in $(seq 1000); do sleep 0.02; done; exit 6"));
+  const std::string line = launcher.line_behind("groups: ");
+  EXPECT_EQ(launcher.exit_code_after(SIGTERM), 5);
   const size_t space = line.find(' ');
   ASSERT_NE(space, std::string::npos) << line;
   EXPECT_EQ(std::stoi(line), std::stoi(line.substr(space))) << "a group of its own";
+}
+
+// Runs as a process of its own, as a rank does.
+TEST(LaunchedProgram, DISABLED_WaitsForASignal) {
+  sigset_t awaited{};
+  sigemptyset(&awaited);
+  for (const int signal : {SIGTERM, SIGUSR1}) sigaddset(&awaited, signal);
+  sigprocmask(SIG_BLOCK, &awaited, nullptr);
+  std::printf("\nwaits\n");
+  std::fflush(stdout);
+  const timespec limit{.tv_sec = 20, .tv_nsec = 0};
+  const int signal = sigtimedwait(&awaited, nullptr, &limit);
+  _exit(signal == SIGTERM ? 7 : 8);
+}
+
+// mpirun would give it little time to save a checkpoint. The shell stands for mpirun, and would end with 9.
+TEST(RankLauncher, PassesASignalToARankItselfWhereOneIsHere) {
+  const LauncherProcess launcher(shell(
+      "trap 'exit 9' TERM USR1; env -u GTEST_TOTAL_SHARDS -u GTEST_SHARD_INDEX '" + own_program().string() +
+      "' --gtest_filter=LaunchedProgram.DISABLED_WaitsForASignal --gtest_also_run_disabled_tests; exit $?"));
+  ASSERT_EQ(launcher.line_behind("waits"), "");
+  EXPECT_EQ(launcher.exit_code_after(SIGTERM), 7);
 }
 
 // Two levels below, as ranks are below mpirun on some systems.

@@ -113,6 +113,22 @@ TEST(BytePairs, EqualsItsDefinition) {
   }
 }
 
+// More pieces than the cache has places, so that each takes the place of another that begins with the same eight bytes.
+TEST(BytePairs, PiecesThatBeginAlikeHaveTheirOwnTokens) {
+  const std::string letters = "bcdefghijk";
+  std::vector<std::string> tokens = {"a", "aa", "aaaa", "aaaaaaaa"};
+  for (const char letter : letters) tokens.emplace_back(1, letter);
+  const BytePairs model(lists_of(tokens, {{"a", "a"}, {"aa", "aa"}, {"aaaa", "aaaa"}}), {}, "test");
+  const auto scratch = model.make_scratch(0);
+  const auto id_of = [&](char letter) { return static_cast<int32_t>(4 + letters.find(letter)); };
+  for (const char first : letters) {
+    for (const char second : letters) {
+      const std::string piece = std::string("aaaaaaaa") + first + second;
+      ASSERT_EQ(ids_of(model, piece, *scratch), (Ids{3, id_of(first), id_of(second)})) << piece;
+    }
+  }
+}
+
 TEST(BytePairs, ReadsBytes) {
   ModelLists lists =
       lists_of({"\u0120", "a", "\u00C3", "\u00A9", "\u0120a", "\u00C3\u00A9", "\u0120a\u00C3\u00A9", "<x y>"},

@@ -280,6 +280,8 @@ TEST_F(ModelDir, NamesWhatItDoesNotSupport) {
   refuses(R"("id":4,"content":"[MASK]")", R"("id":5,"content":"[MASK]")", "[MASK]");
   refuses(R"("Sequence":{"id":"B")", R"("Sequence":{"id":"C")", "pair[3]");
   refuses(R"("Sequence":{"id":"B")", R"("Sequence":{"id":"A")", "every sequence once");
+  refuses(R"("single":[)", R"("single":[{"Sequence":{"id":"A","type_id":0}},)", "every sequence once");
+  refuses(R"("pair":[)", R"("pair":[{"Sequence":{"id":"B","type_id":1}},)", "every sequence once");
   refuses(R"("unk_token":"[UNK]")", R"("unk_token":"<unk>")", "<unk>");
 }
 
