@@ -46,7 +46,8 @@ LLM_C = {"llm_c_64": "4 × 64 tokens", "llm_c_256": "4 × 256 tokens"}
 
 def step_table(machine, names=STEPS):
     header = (
-        "", "runs / campaigns", "samples/s", "Trainer", "speed", "first step", "Trainer", "MiB", "Trainer", "memory", "of the limit"
+        "", "runs / campaigns", "samples/s", "Trainer", "speed", "first step", "Trainer", "MiB", "Trainer", "memory", "of the limit",
+        "speed there",
     )  # fmt: skip
     rows = []
     for name in machine.names(names):
@@ -56,8 +57,15 @@ def step_table(machine, names=STEPS):
             row += [middle(found, of_side(side, key), digits, unit) for side in ("ours", "theirs")]
             if key != "first_step_seconds":
                 row.append(times(found, of_side("ours", key), of_side("theirs", key)))
-        rows.append([*row, middle(found, of_side("ours", "limit_share"), 2)])
+        share = of_side("ours", "limit_share")
+        rows.append([*row, middle(found, share, 2), times(found, at_the_limit, of_side("theirs", "samples_per_second"))])
     return header, rows
+
+
+def at_the_limit(record):
+    """The samples a second of steps that are nothing but their products at the rate of large ones."""
+    rates = zip(of_side("ours", "samples_per_second")(record), of_side("ours", "limit_share")(record))
+    return [None if rate is None or not share else rate / share for rate, share in rates]
 
 
 def decoder_table(machine):
