@@ -1,1 +1,1 @@
-// Nothing: what many files include is compiled once, for the two targets of this file (room.cmake).
+// Nothing: what many files include is compiled once, for the targets of this file (room.cmake).

@@ -16,11 +16,16 @@
 include(${CMAKE_CURRENT_LIST_DIR}/compiled_together.cmake)
 
 # What many files include is compiled once: room_headers for the rooms, test_headers for their tests. A compiled header
-# serves targets with the same flags only, so that all of them have OpenMP's. Sanitizers build without.
-add_library(room_headers OBJECT ${CMAKE_CURRENT_LIST_DIR}/compiled_headers.cc)
-target_link_libraries(room_headers PRIVATE fmt::fmt OpenMP::OpenMP_CXX)
-target_precompile_headers(room_headers PRIVATE
-  <fmt/format.h> <algorithm> <array> <filesystem> <functional> <map> <memory> <optional> <span> <string> <vector>)
+# serves targets with the same flags only, so that all of them have OpenMP's, and rooms that are optimized a little have their
+# own. Sanitizers build without.
+set(SHOEHORN_OPTIMIZED_A_LITTLE $<$<CONFIG:Release>:-O1>)
+foreach(headers room_headers brief_room_headers)
+  add_library(${headers} OBJECT ${CMAKE_CURRENT_LIST_DIR}/compiled_headers.cc)
+  target_link_libraries(${headers} PRIVATE fmt::fmt OpenMP::OpenMP_CXX)
+  target_precompile_headers(${headers} PRIVATE
+    <fmt/format.h> <algorithm> <array> <filesystem> <functional> <map> <memory> <optional> <span> <string> <vector>)
+endforeach()
+target_compile_options(brief_room_headers PRIVATE ${SHOEHORN_OPTIMIZED_A_LITTLE})
 
 # Every change links some forty programs, of tests and of examples, which nobody installs: lld (make setup-dev has it) takes a
 # third of GNU ld's time. The program itself is GNU ld's, which also finds a library that stands before its user.
@@ -37,7 +42,7 @@ function(shoehorn_test_settings target headers)
   shoehorn_link_fast(${target})
   shoehorn_compile_together(${target} 16)
   if(headers STREQUAL reference_test_headers)
-    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+    target_compile_options(${target} PRIVATE ${SHOEHORN_OPTIMIZED_A_LITTLE})
   else()
     target_compile_options(${target} PRIVATE $<$<NOT:$<CONFIG:Debug>>:-O0>)
   endif()
@@ -73,8 +78,10 @@ function(shoehorn_room name)
   if(sources)
     add_library(shoehorn_${name} STATIC ${sources})
     set_property(GLOBAL APPEND PROPERTY SHOEHORN_ROOMS ${name})
+    set(headers room_headers)
     if(ARG_RUNS_BRIEFLY)
-      target_compile_options(shoehorn_${name} PRIVATE $<$<CONFIG:Release>:-O1>)
+      set(headers brief_room_headers)
+      target_compile_options(shoehorn_${name} PRIVATE ${SHOEHORN_OPTIMIZED_A_LITTLE})
     endif()
     if(ARG_SEPARATE_FILES)
       set_target_properties(shoehorn_${name} PROPERTIES UNITY_BUILD OFF)
@@ -84,7 +91,7 @@ function(shoehorn_room name)
     target_include_directories(shoehorn_${name} PUBLIC ${PROJECT_SOURCE_DIR}/src)
     target_link_libraries(shoehorn_${name} PUBLIC ${ARG_LINKS} PRIVATE OpenMP::OpenMP_CXX)
     if(NOT SHOEHORN_SANITIZE)
-      target_precompile_headers(shoehorn_${name} REUSE_FROM room_headers)
+      target_precompile_headers(shoehorn_${name} REUSE_FROM ${headers})
     endif()
   else()
     add_library(shoehorn_${name} INTERFACE)

@@ -121,11 +121,11 @@ void Executor::order_lanes(Bound& bound) const {
   const std::vector<Node>& nodes = bound.program->nodes();
   const auto lanes = streams_.size();
   // The last node of a lane (second) that a lane (first) has waited for; the last node of each lane so far.
-  std::vector<std::vector<int64_t>> waited(lanes, std::vector<int64_t>(lanes, -1));
+  std::vector<int64_t> waited(lanes * lanes, -1);
   std::vector<int64_t> last(lanes, -1);
   const auto wait = [&](std::vector<const Event*>& events, size_t lane, size_t other, int64_t node) {
-    if (other == 0 || other == lane || node <= waited[lane][other]) return;
-    waited[lane][other] = node;
+    if (other == 0 || other == lane || node <= waited[lane * lanes + other]) return;
+    waited[lane * lanes + other] = node;
     events.push_back(bound.nodes[static_cast<size_t>(node)].done.get());
   };
   for (size_t i = 0; i < nodes.size(); ++i) {
