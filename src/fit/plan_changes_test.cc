@@ -88,6 +88,17 @@ TEST(PlanChanges, TheFlagsOfAChangeAreTheChange) {
   }
 }
 
+// The flags of a plan are a command to copy: the size of the run it names stands in it once.
+TEST(PlanChanges, ASecondSplitTakesThePlaceOfTheFirst) {
+  const FitCandidate run{parsed({"--per_device_train_batch_size", "8"})};
+  const auto half = with_micro_batch(run, 4, kOpen);
+  ASSERT_TRUE(half.has_value());
+  const auto quarter = with_micro_batch(*half, 2, kOpen);
+  ASSERT_TRUE(quarter.has_value());
+  EXPECT_EQ(quarter->flags, (std::vector<std::string>{"--per_device_train_batch_size", "2",
+                                                      "--gradient_accumulation_steps", "4"}));
+}
+
 TEST(PlanChanges, TheEffectiveBatchStays) {
   for (const FitCandidate& run : all_changes({parsed({"--per_device_train_batch_size", "12"})}, kOpen))
     EXPECT_EQ(effective_batch_size(run.arguments), 12);

@@ -259,6 +259,36 @@ TEST(SearchCanonical, FindsTheOptimumOfTinyInstances) {
   }
 }
 
+// Intervals of one lifetime but of other sizes are each tried. Two packings fit, this one and the same upside down; in
+// both the larger lies below the smaller in some of the pairs (6 and 4, 6 and 3, 3 and 2) and above it in others. As
+// offsets rise, with * for an interval that began before:
+//
+//   time 0    6  3      4
+//   time 1    6  *      3  1
+//   time 2    4  2  *   3  *
+//   time 3    *  8         *
+//   time 4    *  9
+TEST(SearchCanonical, IntervalsOfOneLifetimeAndOtherSizesAreNoTwins) {
+  constexpr int64_t kCapacity = 13;
+  packing::Instance instance;
+  instance.items = {{0, 3, 3}, {0, 1, 6}, {0, 1, 4}, {1, 4, 1}, {1, 2, 6}, {1, 2, 3},
+                    {2, 5, 4}, {2, 3, 2}, {2, 3, 3}, {3, 4, 8}, {4, 5, 9}};
+  complete(instance, 5);
+  std::vector<Interval> intervals;
+  for (const packing::Item& item : instance.items) intervals.push_back({item.begin, item.end - 1, item.size});
+  for (const packing::Criterion criterion : packing::kCriteria) {
+    for (const packing::SectionRule rule :
+         {packing::SectionRule::kFewestChoices, packing::SectionRule::kLowest}) {
+      packing::Effort enough(1'000'000);
+      packing::Layout layout;
+      ASSERT_EQ(packing::search_canonical(instance, packing::order_by(instance, criterion), rule, kCapacity,
+                                          enough, layout),
+                packing::SearchResult::kFound);
+      EXPECT_NO_THROW(validate_no_overlap(intervals, layout.offsets, 1, kCapacity));
+    }
+  }
+}
+
 TEST(ImproveByReordering, KeepsTheBestThatItFinds) {
   int64_t improved = 0;
   for (uint64_t seed = 0; seed < 50; ++seed) {

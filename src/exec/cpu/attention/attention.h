@@ -107,8 +107,8 @@ struct AttentionBackward {
   ConstHeadRows q;                 // as in the forward pass
   ConstHeadRows k;
   ConstHeadRows v;
-  const void* context = nullptr;     // [query_rows, A · D], dense
-  const float* logsumexp = nullptr;  // [A, query_rows]
+  const void* context = nullptr;     // [query_rows, A · D], dense, as the forward pass wrote it
+  const float* logsumexp = nullptr;  // [A, query_rows], likewise
   HeadRows dq;                       // out: laid out as q, k and v; overwritten
   HeadRows dk;
   HeadRows dv;

@@ -116,8 +116,8 @@ void gradient_block(const TaskHead& task, const ScoreBlock& block, bool is_first
             .accumulate = !is_first});
 }
 
-// Packs the data of a head's queries: Q, dO, log-sum-exp and delta. dQ of queries that see no key is set to
-// zero.
+// Packs the data of a head's queries: Q, dO, log-sum-exp and delta. The context is packed where dQ will be: a
+// query that sees no key has zeros in both.
 template <class T>
 void pack_queries(const AttentionBackward& arguments, const BackwardLayout& layout,
                   const TaskSequence& sequence, int64_t head, float* workspace) {
@@ -137,10 +137,6 @@ void pack_queries(const AttentionBackward& arguments, const BackwardLayout& layo
   for (int64_t i = 0; i < length; ++i) {
     workspace[layout.logsumexp + i] = arguments.logsumexp[head * batch.query_rows + row + i] * kLog2E;
     workspace[layout.delta + i] = dot_row(output + i * padded, doutput + i * padded, padded);
-  }
-  for (int64_t i = 0; i < length; i += kQueryBlock) {
-    const int64_t rows = std::min(kQueryBlock, length - i);
-    if (sequence.visible(i, i + rows).empty()) std::fill_n(output + i * padded, rows * padded, 0.0F);
   }
 }
 
