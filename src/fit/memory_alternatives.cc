@@ -16,9 +16,9 @@ namespace shoehorn {
 
 namespace {
 
-// The code of other products is not made to be measured: the process may be short of memory. Of an encoder of
-// 24 layers of 1024, that of bf16 makes the process's overhead a sixth larger with 1024 tokens, a third with
-// 32768; this is half.
+// The process may be short of memory: one plan is made at a time, and the code of other products is not made to be
+// measured. Of an encoder of 24 layers of 1024, that of bf16 makes the process's overhead a sixth larger with 1024
+// tokens, a third with 32768; this is half.
 constexpr int64_t kShareOfOtherCode = 2;
 
 // Of processors of a few cores. Only ratios of times are shown.
@@ -69,7 +69,8 @@ class Finder {
                  .other_code_bytes = forecast.process_overhead_bytes / kShareOfOtherCode,
                  .limits = usual_limits(*asked_options_.backend),
                  .backend = asked_options_.backend,
-                 .keeps_code = false}) {}
+                 .keeps_code = false,
+                 .plans_at_a_time = 1}) {}
 
   Alternatives find() && {
     if (asked_options_.kind == RunKind::kEvaluate)

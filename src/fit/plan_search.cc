@@ -146,9 +146,6 @@ StepTime PlanSearch::step_time_of(const FitCandidate& run, const Session& sessio
                               padding_of(run.arguments) == 0 ? lengths : std::nullopt, link);
 }
 
-// Many plans at a time would take many times the memory of one.
-constexpr size_t kMostPlansAtATime = 8;
-
 // Runs that will be asked for in any case, or nearly: planned by as many threads as there are processors.
 void PlanSearch::plan_ahead(const std::vector<FitCandidate>& runs) {
   std::vector<const FitCandidate*> open;
@@ -165,7 +162,7 @@ void PlanSearch::plan_ahead(const std::vector<FitCandidate>& runs) {
       planned[i] = std::nullopt;
     }
   };
-  const auto threads = std::min(static_cast<size_t>(processors().usable()), kMostPlansAtATime);
+  const auto threads = std::min(static_cast<size_t>(processors().usable()), options_.plans_at_a_time);
   const int of_kernels = thread_count().threads;
   run_concurrently(open.size(), threads, plan_one, [of_kernels] { use_threads_here(of_kernels); });
   for (size_t i = 0; i < open.size(); ++i) ahead_.emplace(open[i]->flags, std::move(planned[i]));

@@ -1,7 +1,6 @@
 #include "fit/plan_search.h"
 
 #include <gtest/gtest.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <limits>
@@ -10,7 +9,6 @@
 #include "analysis/analysis_testing.h"
 #include "arguments/shell_word.h"
 #include "base/error_testing.h"
-#include "base/processors.h"
 #include "model/task.h"
 #include "models/bert.h"
 #include "train/planned_run.h"
@@ -114,18 +112,14 @@ std::vector<std::vector<std::string>> flags_of(const std::vector<PlannedCandidat
 }
 
 // Plans are made by several threads where there are several processors.
-TEST_F(PlanSearchTest, OneProcessorFindsTheSame) {
-  if (processors().usable() < 2) GTEST_SKIP() << "one processor";
+TEST_F(PlanSearchTest, OneThreadFindsTheSame) {
   const int64_t budget = find(0).least.at(MathsChange::kRounding).process_bytes * 5 / 4;
   const FitResult by_all = find(budget);
-  cpu_set_t before;
-  ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
-  cpu_set_t one;
-  CPU_ZERO(&one);
-  CPU_SET(sched_getcpu(), &one);
-  ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
-  const FitResult by_one = find(budget);
-  ASSERT_EQ(sched_setaffinity(0, sizeof before, &before), 0);
+  const FitResult by_one =
+      PlanSearch(
+          *model_, options_of(),
+          {.budget_bytes = budget, .overhead_bytes = kOverhead, .limits = kMachine, .plans_at_a_time = 1})
+          .find(asked_);
   EXPECT_EQ(flags_of(by_all.fitting), flags_of(by_one.fitting));
   EXPECT_EQ(flags_of(by_all.frontier), flags_of(by_one.frontier));
   EXPECT_EQ(by_all.plans, by_one.plans);
