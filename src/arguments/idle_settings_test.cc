@@ -1,6 +1,5 @@
 #include "arguments/idle_settings.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace shoehorn {
