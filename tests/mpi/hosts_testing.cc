@@ -23,6 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kLink = "link0";
+constexpr const char *kLinkA = "10.77.0.1", *kLinkB = "10.77.0.2";
 constexpr const char *kStartA = "10.77.1.1", *kStartB = "10.77.2.1";
 constexpr const char *kHostA = "10.77.1.2", *kHostB = "10.77.2.2";
 constexpr const char* kSshd = "/usr/sbin/sshd";
@@ -99,7 +100,7 @@ TwoHosts::TwoHosts(const fs::path& scratch) : scratch_(scratch) {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
   }
-  connect(a_, "10.77.0.1", b_, "10.77.0.2", kLink);
+  connect(a_, kLinkA, b_, kLinkB, kLink);
   connect(start_, kStartA, a_, kHostA, "start_a");
   connect(start_, kStartB, b_, kHostB, "start_b");
   has_sshd_ = fs::exists(kSshd) && say("command -v ssh ssh-keygen").status == 0;
@@ -133,10 +134,13 @@ void TwoHosts::connect(const Host& a, const std::string& address_a, const Host& 
                        const std::string& address_b, const std::string& device) const {
   must(fmt::format("ip link add name {0} netns {1} type veth peer name {0} netns {2}", device, a.process,
                    b.process));
-  for (const auto& [host, address] : {std::pair{a, address_a}, std::pair{b, address_b}}) {
-    must(fmt::format("nsenter -t {} -n ip address add {}/24 dev {}", host.process, address, device));
-    must(fmt::format("nsenter -t {} -n ip link set {} up", host.process, device));
-  }
+  set_up(a, address_a, device);
+  set_up(b, address_b, device);
+}
+
+void TwoHosts::set_up(const Host& host, const std::string& address, const std::string& device) {
+  must(fmt::format("nsenter -t {} -n ip address add {}/24 dev {}", host.process, address, device));
+  must(fmt::format("nsenter -t {} -n ip link set {} up", host.process, device));
 }
 
 void TwoHosts::write_files() const {
@@ -201,6 +205,25 @@ bool TwoHosts::limit_link(double bits_per_second) const {
     if (say(limit).status != 0) return false;
   }
   return true;
+}
+
+std::string TwoHosts::delay_link(std::chrono::microseconds delay) {
+  bool has_netem = true;
+  for (const Host& host : {a_, b_}) {
+    const std::string late = fmt::format("nsenter -t {} -n tc qdisc replace dev {} root netem delay {}us",
+                                         host.process, kLink, delay.count());
+    has_netem = has_netem && say(late).status == 0;
+  }
+  if (has_netem) return {};
+  must(fmt::format("nsenter -t {} -n ip link delete {}", a_.process, kLink));
+  try {
+    relay_ = std::make_unique<LinkRelay>(a_.process, b_.process, kLink, delay);
+  } catch (const std::runtime_error& error) {
+    return error.what();
+  }
+  set_up(a_, kLinkA, kLink);
+  set_up(b_, kLinkB, kLink);
+  return {};
 }
 
 void TwoHosts::signal_second(const std::string& program, int signal) const {

@@ -9,12 +9,15 @@
 // goes when the object does. The hosts share the machine's files.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "cli_support.h"
+#include "link_relay.h"
 
 namespace shoehorn::testing {
 
@@ -42,6 +45,8 @@ class TwoHosts {
   // Either way no more than this from now on, but for kBurstBytes at once (tc's token bucket). Not everywhere: false if there is none.
   bool limit_link(double bits_per_second) const;
   static constexpr int64_t kBurstBytes = 65536;
+  // Every packet takes so long from now on, by tc's netem or, where the kernel lacks it, a relay. Empty, or why there is neither.
+  std::string delay_link(std::chrono::microseconds delay);
 
   // To the processes of a program, by its path, on the second host.
   void signal_second(const std::string& program, int signal) const;
@@ -56,6 +61,7 @@ class TwoHosts {
   Host make_host(const std::vector<std::string>& flags, const std::string& script) const;
   void connect(const Host& a, const std::string& address_a, const Host& b, const std::string& address_b,
                const std::string& device) const;
+  static void set_up(const Host& host, const std::string& address, const std::string& device);
   void write_files() const;
   void start_sshd() const;
 
@@ -63,6 +69,7 @@ class TwoHosts {
   std::string missing_;
   Host start_, a_, b_;
   bool has_sshd_ = false;
+  std::unique_ptr<LinkRelay> relay_;  // in the place of the link
 };
 
 }  // namespace shoehorn::testing

@@ -12,6 +12,7 @@
 #include "hosts_testing.h"
 #include "io/checkpoint_directory.h"
 #include "io/file.h"
+#include "io/json_file.h"
 
 namespace shoehorn {
 namespace {
@@ -118,6 +119,22 @@ TEST_F(SeveralHosts, WaitForASlowLink) {
   EXPECT_GT(bytes, 2 * TwoHosts::kBurstBytes) << "there is something to wait for";
   EXPECT_TRUE(read_text_file(path("slow") / "model.safetensors") ==
               read_text_file(path("fast") / "model.safetensors"));
+}
+
+// Over a link on which each packet takes 50 ms every message of a step waits for the one before, and the result is the same.
+TEST_F(SeveralHosts, WaitForALateLink) {
+  constexpr auto kDelay = std::chrono::milliseconds(50);
+  constexpr int64_t kSteps = 40;
+  const std::vector<std::string> steps = {"--max_steps", std::to_string(kSteps), "--save_strategy",
+                                          "no",          "--logging_steps",      "100"};
+  link_bytes_of("early", steps);
+  if (const std::string why = hosts_->delay_link(kDelay); !why.empty()) GTEST_SKIP() << why;
+  link_bytes_of("late", steps);
+  constexpr double kMessagesOfARing = 2;  // of two ranks: sums, and what became of them
+  const auto seconds = read_json(path("late") / "all_results.json").at("train_runtime").get<double>();
+  EXPECT_GE(seconds, kSteps * kMessagesOfARing * std::chrono::duration<double>(kDelay).count());
+  EXPECT_TRUE(read_text_file(path("late") / "model.safetensors") ==
+              read_text_file(path("early") / "model.safetensors"));
 }
 
 // A stop of the launcher reaches the ranks on both hosts: the first saves, and the exit code is that of one process.
