@@ -231,6 +231,7 @@ class ExactPlans {
   // Of a list of which no plan beats another; those that another one beats by the exact bytes are left out.
   void plan_frontier(std::vector<PlannedCandidate>& frontier) {
     std::vector<PlannedCandidate*> rows;
+    rows.reserve(frontier.size());
     for (PlannedCandidate& row : frontier) rows.push_back(&row);
     plan(rows);
     frontier = frontier_of(std::move(frontier));

@@ -112,14 +112,16 @@ std::unique_ptr<Session> PlanSearch::session_of(const FitCandidate& run, bool is
 std::optional<PlannedCandidate> PlanSearch::plan_as_it_is(const FitCandidate& run) {
   const auto known = index_of_.find(run.flags);
   if (known != index_of_.end()) return known->second ? std::optional(planned_[*known->second]) : std::nullopt;
-  const auto ahead = ahead_.find(run.flags);
-  const bool is_refused = ahead != ahead_.end() && !ahead->second;
+  const auto refuse = [&] {
+    index_of_[run.flags] = std::nullopt;
+    return std::nullopt;
+  };
+  if (const auto ahead = ahead_.find(run.flags); ahead != ahead_.end() && !ahead->second) return refuse();
   try {
-    if (!is_refused) return plan_or_throw(run);
+    return plan_or_throw(run);
   } catch (const UserError&) {
+    return refuse();
   }
-  index_of_[run.flags] = std::nullopt;
-  return std::nullopt;
 }
 
 // An evaluation that needs the most gets smaller batches until the run fits or training needs the most; of the least plan in any
