@@ -21,6 +21,10 @@ namespace {
 // tokens, a third with 32768; this is half.
 constexpr int64_t kShareOfOtherCode = 2;
 
+// Another run's process may hold a little more besides its arenas than this one, and what is recomputed value by value takes all
+// that there is: an eighth of what this process holds is left free.
+constexpr int64_t kShareLeftFree = 8;
+
 // Of processors of a few cores. Only ratios of times are shown.
 MachineLimits usual_limits(const Backend& backend) {
   constexpr double kFlops = 1e11, kBytesPerSecond = 2e10, kSpeedupOfHalf = 2;
@@ -58,13 +62,13 @@ class Finder {
       : model_(model),
         options_of_(options_of),
         asked_{args},
-        budget_bytes_(forecast.budget_bytes),
+        budget_bytes_(forecast.budget_bytes - forecast.process_overhead_bytes / kShareLeftFree),
         resident_bytes_(trimmed_resident_bytes()),
         asked_options_(with_backend(options_of(args))),
         space_(space_of(scope)),
         search_(model, options_of,
                 {.space = space_,
-                 .budget_bytes = forecast.budget_bytes,
+                 .budget_bytes = budget_bytes_,
                  .overhead_bytes = forecast.process_overhead_bytes,
                  .other_code_bytes = forecast.process_overhead_bytes / kShareOfOtherCode,
                  .limits = usual_limits(*asked_options_.backend),

@@ -314,7 +314,9 @@ TEST(MemoryAlternatives, FitAndCostLeastFirst) {
     ASSERT_FALSE(found.empty()) << share;
     EXPECT_LE(found[0].change, MathsChange::kRounding);
     for (size_t i = 0; i < found.size(); ++i) {
-      EXPECT_LE(found[i].process_peak_bytes, forecast.budget_bytes) << found[i].flags;
+      // Its own process may hold a little more than this one besides its arenas.
+      EXPECT_LE(found[i].process_peak_bytes, forecast.budget_bytes - forecast.process_overhead_bytes / 8)
+          << found[i].flags;
       EXPECT_TRUE(found[i].flags.starts_with("--")) << found[i].flags;
       EXPECT_TRUE(i == 0 || found[i - 1].change <= found[i].change) << found[i].flags;
       EXPECT_GT(found[i].relative_seconds.value_or(0), 0.1) << found[i].flags;
