@@ -8,13 +8,15 @@
 set -eu
 
 cd "$(dirname "$0")/.."
+folders='src tests examples fuzz cmake'
 optional='mpi\.h|hwloc.*|benchmark/.*'
 including='^[[:space:]]*#[[:space:]]*include <[^>]+\.(h|hpp)>'
 code=0
-for header in $(grep -rhoE "$including" --include='*.cc' --include='*.h' src tests examples fuzz cmake | sed -E 's/.*<(.+)>/\1/' |
+# shellcheck disable=SC2086  # the folders are words
+for header in $(grep -rhoE "$including" --include='*.cc' --include='*.h' $folders | sed -E 's/.*<(.+)>/\1/' |
   sort -u | grep -vxE "$optional"); do
   if ! printf '#if !__has_include(<%s>)\n#error\n#endif\n' "$header" | "${CXX:-c++}" -std=c++20 -x c++ -E - > /dev/null 2>&1; then
-    echo "$header is missing; $(grep -rlE "include <$header>" --include='*.cc' --include='*.h' src tests examples fuzz cmake | head -n 1) includes it"
+    echo "$header is missing; $(grep -rlF "include <$header>" --include='*.cc' --include='*.h' $folders | head -n 1) includes it"
     code=1
   fi
 done

@@ -5,6 +5,7 @@
 #include <exception>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace shoehorn {
@@ -28,6 +29,11 @@ class Pieces {
     }
   }
 
+  void rethrow() const {
+    if (error_) std::rethrow_exception(error_);
+  }
+
+ private:
   void keep(size_t piece, std::exception_ptr error) {
     const std::lock_guard lock(mutex_);
     if (error_ && failed_ < piece) return;
@@ -35,11 +41,6 @@ class Pieces {
     failed_ = piece;
   }
 
-  void rethrow() const {
-    if (error_) std::rethrow_exception(error_);
-  }
-
- private:
   const size_t count_;
   const std::function<void(size_t)>& work_;
   std::atomic<size_t> next_ = 0;

@@ -112,16 +112,12 @@ std::unique_ptr<Session> PlanSearch::session_of(const FitCandidate& run, bool is
 std::optional<PlannedCandidate> PlanSearch::plan_as_it_is(const FitCandidate& run) {
   const auto known = index_of_.find(run.flags);
   if (known != index_of_.end()) return known->second ? std::optional(planned_[*known->second]) : std::nullopt;
-  const auto refuse = [&] {
-    index_of_[run.flags] = std::nullopt;
-    return std::nullopt;
-  };
-  if (const auto ahead = ahead_.find(run.flags); ahead != ahead_.end() && !ahead->second) return refuse();
-  try {
-    return plan_or_throw(run);
-  } catch (const UserError&) {
-    return refuse();
-  }
+  auto ahead = ahead_.extract(run.flags);
+  std::optional<PlannedCandidate> planned =
+      ahead.empty() ? planned_if_possible(run) : std::move(ahead.mapped());
+  if (planned) return added(std::move(*planned));
+  index_of_[run.flags] = std::nullopt;
+  return std::nullopt;
 }
 
 // An evaluation that needs the most gets smaller batches until the run fits or training needs the most; of the least plan in any
@@ -157,16 +153,11 @@ void PlanSearch::plan_ahead(const std::vector<FitCandidate>& runs) {
       open.push_back(&run);
   }
   std::vector<std::optional<PlannedCandidate>> planned(open.size());
-  const auto plan_one = [&](size_t i) {
-    try {
-      planned[i] = planned_of(*open[i]);
-    } catch (const UserError&) {
-      planned[i] = std::nullopt;
-    }
-  };
   const auto threads = std::min(static_cast<size_t>(processors().usable()), options_.plans_at_a_time);
   const int of_kernels = thread_count().threads;
-  run_concurrently(open.size(), threads, plan_one, [of_kernels] { use_threads_here(of_kernels); });
+  run_concurrently(
+      open.size(), threads, [&](size_t i) { planned[i] = planned_if_possible(*open[i]); },
+      [of_kernels] { use_threads_here(of_kernels); });
   for (size_t i = 0; i < open.size(); ++i) ahead_.emplace(open[i]->flags, std::move(planned[i]));
 }
 
@@ -185,9 +176,16 @@ PlannedCandidate PlanSearch::planned_of(const FitCandidate& run) const {
   return planned;
 }
 
-PlannedCandidate PlanSearch::plan_or_throw(const FitCandidate& run) {
-  const auto ahead = ahead_.extract(run.flags);
-  PlannedCandidate planned = !ahead.empty() && ahead.mapped() ? *ahead.mapped() : planned_of(run);
+std::optional<PlannedCandidate> PlanSearch::planned_if_possible(const FitCandidate& run) const {
+  try {
+    return planned_of(run);
+  } catch (const UserError&) {
+    return std::nullopt;
+  }
+}
+
+PlannedCandidate PlanSearch::added(PlannedCandidate planned) {
+  const FitCandidate& run = planned.run;
   if (!planned_.empty() && has_other_products(run.arguments, planned_.front().run.arguments)) {
     planned.process_bytes += options_.other_code_bytes;
     planned.least_bytes += options_.other_code_bytes;
@@ -195,6 +193,10 @@ PlannedCandidate PlanSearch::plan_or_throw(const FitCandidate& run) {
   index_of_[run.flags] = planned_.size();
   planned_.push_back(planned);
   return planned;
+}
+
+PlannedCandidate PlanSearch::plan_or_throw(const FitCandidate& run) {
+  return added(planned_of(run));
 }
 
 // The orders and the update of one micro-batch size, each as it is and, if that does not fit, recomputed. True if one

@@ -122,6 +122,8 @@ class PlanSearch {
   std::optional<PlannedCandidate> plan(const FitCandidate& run, bool is_least = false);
   PlannedCandidate plan_or_throw(const FitCandidate& run);
   PlannedCandidate planned_of(const FitCandidate& run) const;
+  std::optional<PlannedCandidate> planned_if_possible(const FitCandidate& run) const;
+  PlannedCandidate added(PlannedCandidate planned);  // to those that the search knows
   void plan_ahead(const std::vector<FitCandidate>& runs);
   bool fits(const PlannedCandidate& planned) const { return planned.process_bytes <= options_.budget_bytes; }
   bool is_allowed(const PlannedCandidate& planned) const {

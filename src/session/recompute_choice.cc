@@ -150,10 +150,17 @@ constexpr size_t kNoLayer = std::numeric_limits<size_t>::max();
 
 struct NamesByLayer {
   std::set<std::string> all = {};
-  double seconds = 0;                                         // of what is made again with them
-  std::map<int32_t, std::vector<std::string>> in_layer = {};  // what they are called there
-  bool has_bases = false;                                     // what other layers start from is among them
+  double seconds = 0;  // of what is made again with them
+  std::map<int32_t, std::vector<std::string>> of_layer = {};
+  bool has_bases = false;  // what other layers start from is among them
 };
+
+// What they are called in their layers.
+std::vector<std::string> names_in_layer(const std::vector<std::string>& names) {
+  std::vector<std::string> in_layer;
+  for (const std::string& name : names) in_layer.emplace_back(place_of(name).in_layer);
+  return in_layer;
+}
 
 // Of a layer and its neighbours the kinds and what is recomputed in them; and what of the layer is kept instead.
 struct SavedKey {
@@ -252,10 +259,11 @@ class Chooser {
     for (int32_t near = layer - 1; near <= layer + 1; ++near) {
       const auto alike = alike_.find(near);
       key.alike.push_back(alike == alike_.end() ? kNoLayer : alike->second);
-      const auto of_layer = names.in_layer.find(near);
-      key.names.push_back(of_layer == names.in_layer.end() ? std::vector<std::string>{} : of_layer->second);
+      const auto of_layer = names.of_layer.find(near);
+      key.names.push_back(of_layer == names.of_layer.end() ? std::vector<std::string>{}
+                                                           : names_in_layer(of_layer->second));
     }
-    for (const std::string& name : gone) key.gone.emplace_back(place_of(name).in_layer);
+    key.gone = names_in_layer(gone);
     const auto [saved, is_new] = saved_seconds_.try_emplace(std::move(key), 0.0);
     if (is_new) saved->second = find();
     return saved->second;
@@ -264,8 +272,7 @@ class Chooser {
   NamesByLayer by_layer(const std::set<std::string>& names) const {
     NamesByLayer found{.all = names, .seconds = trial_.recompute_seconds(names)};
     for (const std::string& name : names) {
-      const PlaceOfName place = place_of(name);
-      found.in_layer[place.layer].emplace_back(place.in_layer);
+      found.of_layer[place_of(name).layer].push_back(name);
       found.has_bases = found.has_bases || options_.bases.contains(name);
     }
     return found;
@@ -326,27 +333,18 @@ class Chooser {
     bool changes = false;
     NamesByLayer of_set = by_layer(names);
     for (auto layer = options_.layers.rbegin(); layer != options_.layers.rend(); ++layer) {
-      std::set<std::string> others;
-      std::vector<std::string> own, whole_names;
-      for (const std::string& name : names) {
-        const PlaceOfName place = place_of(name);
-        if (place.layer != layer->layer) {
-          others.insert(name);
-          continue;
-        }
-        own.emplace_back(place.in_layer);
-        whole_names.push_back(name);
-      }
-      if (own.empty()) continue;
-      const double own_seconds = saved_seconds(of_set, layer->layer, whole_names);
+      const auto of_layer = of_set.of_layer.find(layer->layer);
+      if (of_layer == of_set.of_layer.end()) continue;
+      std::set<std::string> others = names;
+      for (const std::string& name : of_layer->second) others.erase(name);
+      const std::vector<std::string> own = names_in_layer(of_layer->second);
+      const double own_seconds = saved_seconds(of_set, layer->layer, of_layer->second);
       for (const RecomputeOption& option : layer->options) {
         if (option.seconds >= own_seconds * (1 - kSameSeconds)) break;
         std::set<std::string> exchanged = others;
         exchanged.insert(option.names.begin(), option.names.end());
         if (kept_.live_bytes - freed_bytes(exchanged) > budget_bytes_) continue;
-        std::vector<std::string> instead;
-        for (const std::string& name : option.names) instead.emplace_back(place_of(name).in_layer);
-        const Exchange exchange(layer->alike, own, std::move(instead));
+        const Exchange exchange(layer->alike, own, names_in_layer(option.names));
         if (useless.contains(exchange)) continue;
         if (exchange_nodes_ <= 0) return changes;
         exchange_nodes_ -= std::ssize(trial_.step().nodes());

@@ -14,7 +14,6 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
-#include <cstring>
 #include <deque>
 #include <stdexcept>
 #include <vector>
