@@ -243,6 +243,16 @@ ENTRIES = [
         20, 8, ("build/shoehorn", "texts"), most_runs=1,
     ),
     Entry("search_speed", "bench/search_speed.py --repeats 3 --json -", 4, 2, ("build/shoehorn",), most_runs=1),
+    # Exit 1: a goal was missed, which is a measurement too.
+    Entry(
+        "recompute_budget_bert_large", "bench/recompute_budget.py --model bert-large --json -", 15, 14, ("build/shoehorn",), most_runs=1,
+        exits=(0, 1),
+    ),
+    Entry(
+        "recompute_budget_gpt2", "bench/recompute_budget.py --model gpt2 --json -", 6, 8, ("build/shoehorn",), most_runs=1, exits=(0, 1),
+    ),
+    Entry("predict_times", "bench/predict_times.py --calibrate --rounds 2 --json -", 10, 2, ("build/shoehorn",), most_runs=1),
+    Entry("fit_choice", "bench/fit_choice.py --calibrate --json -", 14, 4, ("build/shoehorn",), most_runs=1, exits=(0, 1)),
     Entry("demo", "demo/run.sh build/shoehorn", 1.5, 2, ("build/shoehorn", "minilm", "fortunes"), output="demo"),
     Entry("fresh_bookworm", "scripts/fresh_machine.sh bookworm demo", 25, 4, ("root",), output="fresh_machine", most_runs=1),
     Entry("fresh_trixie", "scripts/fresh_machine.sh trixie demo", 25, 4, ("root",), output="fresh_machine", most_runs=1),

@@ -5,9 +5,12 @@ A figure's function gets a `Machine`, whose records are all of one machine, and 
 
 import dataclasses
 import re
+import statistics
 import typing
 
 import campaign_entries as entries
+import fit_choice
+import recompute_budget
 import records as r
 from figure_numbers import (
     MIB, Machine, at_path, benchmark_names, count_runs, deviations, keys_in, middle, newest, of_arena, of_benchmark, of_build, of_case, of_rounds,
@@ -273,6 +276,43 @@ def recompute_table(machine):
     rows = [["1 × 4 accumulation", middle(found, seconds[0], 2), ""]]
     rows.append(["the same, every layer recomputed", middle(found, seconds[1], 2), times(found, seconds[1], seconds[0])])
     return ("BERT-base, 512 tokens", "step, s", "times"), rows
+
+
+RECOMPUTE_BUDGETS = {"recompute_budget_bert_large": "BERT-large", "recompute_budget_gpt2": "GPT-2"}
+RECOMPUTED = {"nothing": "nothing recomputed", "half": "half of the bytes", "quarter": "a quarter of them", "every layer": "every layer recomputed"}
+
+
+def recompute_budget_table(machine):
+    rows = []
+    for name in machine.names(RECOMPUTE_BUDGETS):
+        output = newest(machine.of(name))
+        shares, times_of = recompute_budget.shares(output["planned_bytes"]), recompute_budget.times(output["runs"])
+        for setting, runs in output["runs"].items():
+            goal = f"{recompute_budget.GOALS[setting][1]:.2f}" if setting in recompute_budget.GOALS else ""
+            seconds = statistics.median(run["step_seconds"] for run in runs)
+            planned = f"{output['planned_bytes'][setting] / MIB:,.0f}"
+            rows.append([f"{RECOMPUTE_BUDGETS[name]}, {RECOMPUTED[setting]}", planned, f"{shares[setting]:.2f}", f"{seconds:.2f}", f"{times_of[setting]:.3f}", goal])
+    return ("8 × 512", "made by a step, MiB", "share", "step, s", "times", "goal"), rows
+
+
+def predict_times_table(machine):
+    output = newest(machine.of("predict_times"))
+    percent = lambda share: f"{100 * share:.1f}"
+    rows = [
+        [what, percent(output[kind]["median"]), percent(output[kind]["p95"]), goals]
+        for what, kind, goals in (("seconds", "absolute_error", "8, –"), ("ratios", "ratio_error", "3, 8"))
+    ]
+    return (f"of {output['points']} settings", "median error, %", "95th percentile, %", "goals"), rows
+
+
+def fit_choice_table(machine):
+    output = newest(machine.of("fit_choice"))
+    rows = [
+        [f"{row['budget_bytes'] / MIB:,.0f}", row["fastest"], *(f"{row['times'][choice]:.3f}" for choice in fit_choice.CHOICES)]
+        for row in output["budgets"]
+    ]
+    goals = [f"`{choice}`, times; goal {goal}" for choice, (_, goal) in fit_choice.CHOICES.items()]
+    return ("budget, MiB", f"the fastest of {len(output['points'])}", *goals), rows
 
 
 def limits_table(machine):
@@ -591,7 +631,10 @@ FIGURES = [
     Figure("decoder_planning", DECODER_PLANS, decoder_planning_table),
     Figure("peaks", PEAKS, peaks_table),
     Figure("parallel", ("parallel_gpt2",), parallel_table, only_newest=True),
-    Figure("search_speed", ("search_speed",), search_speed_table),
+    Figure("search_speed", ("search_speed",), search_speed_table, only_newest=True),
+    Figure("recompute_budget", tuple(RECOMPUTE_BUDGETS), recompute_budget_table, only_newest=True),
+    Figure("predict_times", ("predict_times",), predict_times_table, only_newest=True),
+    Figure("fit_choice", ("fit_choice",), fit_choice_table, only_newest=True),
     Figure("lora", LORA_PLANS, lora_table),
     Figure("optimizers", tuple(OPTIMIZER_PLANS), optimizer_plan_table),
     Figure("transcript", ("demo",), transcript, only_newest=True),

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Predicted against measured times of a training step, over a grid of models, lengths, batches and settings.
 
-  build/shoehorn calibrate && bench/predict_times.py            the small grid
-  bench/predict_times.py --models bert-base gpt2 --lengths 128 512 --batches 1 4 --rounds 3 --json_file times.json
+  bench/predict_times.py --calibrate                            the small grid
+  bench/predict_times.py --models bert-base gpt2 --lengths 128 512 --batches 1 4 --rounds 3 --json times.json
 
 Each point is planned (`shoehorn plan --json`, whose time is calibrated) and measured (`shoehorn bench step`) in a process
 of its own, in rounds over the grid; the fastest of a point's medians counts, since other programs only slow a step. Two
 errors are printed: of the seconds as they are predicted, and of ratios between points, for which predictions are
 scaled by one factor, the median of measured to predicted. A point whose plan does not fit is left out.
+Exit: 0; 2 where this machine is not calibrated.
 """
 
 import argparse
@@ -15,6 +16,8 @@ import json
 import pathlib
 import statistics
 import subprocess
+
+import compare
 
 SETTINGS = {
     "fp32": [],
@@ -39,6 +42,34 @@ def quantile(values, share):
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
+def summary_of(points):
+    """Adds what was measured and the errors to each point; returns the median and the 95th percentile of these errors."""
+    for point in points:
+        point["measured"] = min(point["medians"])
+    scale = statistics.median(point["measured"] / point["predicted"] for point in points)
+    for point in points:
+        ratio = point["predicted"] / point["measured"]
+        point["absolute_error"] = abs(ratio - 1)
+        point["ratio_error"] = abs(ratio * scale - 1)
+    summary = {"points": len(points), "scale": scale}
+    for kind in ("absolute_error", "ratio_error"):
+        errors = [point[kind] for point in points]
+        summary[kind] = {"median": statistics.median(errors), "p95": quantile(errors, 0.95)}
+    return summary
+
+
+def print_table(points, summary):
+    print(f"{'point':<48}{'predicted s':>13}{'measured s':>12}{'error %':>10}{'of ratios':>11}{'stated':>9}")
+    for point in points:
+        ratio = point["predicted"] / point["measured"]
+        print(f"{point['point']:<48}{point['predicted']:>13.4f}{point['measured']:>12.4f}{100 * (ratio - 1):>+10.1f}"
+              f"{100 * (ratio * summary['scale'] - 1):>+11.1f}{100 * point['error']:>9.1f}")
+    for kind in ("absolute_error", "ratio_error"):
+        errors = summary[kind]
+        print(f"{kind.replace('_', ' ')}: median {100 * errors['median']:.1f} %, 95th percentile {100 * errors['p95']:.1f} % "
+              f"of {summary['points']} points")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", default=str(pathlib.Path(__file__).parent.parent / "build/shoehorn"))
@@ -48,8 +79,11 @@ def main():
     parser.add_argument("--settings", nargs="+", choices=SETTINGS, default=list(SETTINGS))
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--steps", type=int, default=4, help="of a run, the first of which does not count")
-    parser.add_argument("--json_file", type=pathlib.Path)
+    parser.add_argument("--calibrate", action="store_true", help="first, what `shoehorn calibrate` does")
+    parser.add_argument("--json", metavar="FILE", help="write every point; - for standard output in place of the table")
     args = parser.parse_args()
+    if args.calibrate:
+        subprocess.run([args.program, "calibrate"], check=True, stdout=subprocess.DEVNULL)
 
     points = []
     for model in args.models:
@@ -73,24 +107,11 @@ def main():
             if run is not None:
                 point["medians"].append(run["step_seconds"])
     points = [point for point in points if point["medians"]]
-    for point in points:
-        point["measured"] = min(point["medians"])
-    scale = statistics.median(point["measured"] / point["predicted"] for point in points)
-    print(f"{'point':<48}{'predicted s':>13}{'measured s':>12}{'error %':>10}{'of ratios':>11}{'stated':>9}")
-    for point in points:
-        ratio = point["predicted"] / point["measured"]
-        point["absolute_error"] = abs(ratio - 1)
-        point["ratio_error"] = abs(ratio * scale - 1)
-        print(f"{point['point']:<48}{point['predicted']:>13.4f}{point['measured']:>12.4f}{100 * (ratio - 1):>+10.1f}"
-              f"{100 * (ratio * scale - 1):>+11.1f}{100 * point['error']:>9.1f}")
-    summary = {"points": len(points), "scale": scale}
-    for kind in ("absolute_error", "ratio_error"):
-        errors = [point[kind] for point in points]
-        summary[kind] = {"median": statistics.median(errors), "p95": quantile(errors, 0.95)}
-        print(f"{kind.replace('_', ' ')}: median {100 * summary[kind]['median']:.1f} %, 95th percentile "
-              f"{100 * summary[kind]['p95']:.1f} % of {len(errors)} points")
-    if args.json_file:
-        args.json_file.write_text(json.dumps({**summary, "rows": points}, indent=2) + "\n")
+    summary = summary_of(points)
+    if args.json != "-":
+        print_table(points, summary)
+    if args.json:
+        compare.write_json(args.json, {**summary, "rows": points})
 
 
 if __name__ == "__main__":

@@ -47,7 +47,7 @@ struct MachineProfile {
   std::string isa = {};       // "AVX-512 with BF16", "AVX-512", "AVX2"
   std::string products = {};  // the library of matrix products and its version: "oneDNN 2.6.3"
   int threads = 0;
-  // True if operands of the type are multiplied natively; otherwise as fp32.
+  // True if operands of the type are multiplied natively, which is faster; otherwise as fp32.
   bool bf16_products = false;
   bool fp16_products = false;
   // True if kernels work in the host's own memory.

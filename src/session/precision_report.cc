@@ -6,7 +6,7 @@ namespace shoehorn {
 
 std::string half_products_text(bool is_fp16, const MachineProfile& machine) {
   if (machine.has_products_of(is_fp16 ? DType::kF16 : DType::kBF16)) return "native";
-  return fmt::format("as fp32 panels: {} has none on this processor", machine.products);
+  return fmt::format("as fp32 panels: {} has no fast ones on this processor", machine.products);
 }
 
 std::string format_precision(const TrainingArguments& args, const MachineProfile& machine) {

@@ -24,8 +24,11 @@ import campaign  # noqa: E402
 import campaign_entries  # noqa: E402
 import compare  # noqa: E402
 import figures  # noqa: E402
+import fit_choice  # noqa: E402
 import loaded  # noqa: E402
+import predict_times  # noqa: E402
 import records  # noqa: E402
+import recompute_budget  # noqa: E402
 import tables  # noqa: E402
 
 BUILD_PROGRAMS = campaign.build_programs
@@ -106,6 +109,10 @@ def example_output(name):
     if name.startswith("peak_"):
         peaks = {"memory_process_predicted_bytes": 2**30, "memory_process_measured_bytes": 2**30 - 2**20}
         return peaks
+    if name.startswith("recompute_budget_"):
+        settings = {"nothing": (5, 1.0), "half": (3, 1.1), "quarter": (2, 1.2), "every layer": (1, 1.3)}
+        planned = {setting: mib * 2**20 for setting, (mib, _) in settings.items()}
+        return {"planned_bytes": planned, "runs": {setting: [{"step_seconds": seconds}] for setting, (_, seconds) in settings.items()}}
     if name == "parallel_gpt2":
         run = {"outcome": "measured", "sent_bytes_in_step": 2**20, "process_bytes": 2**30}
         speed = {"samples_per_second": {"median": 2.0, "low": 1.5, "high": 2.5}}
@@ -133,6 +140,8 @@ def example_output(name):
         "checksum": google(*saves, ("checksum/real_time", {"bytes_per_second": 5e9})),
         "checksum_pairs": google(("save_pairs/MiB:256/iterations:101/real_time", {"times": 1.01, "times_low": 1.0, "times_high": 1.02})),
         "packing": google(("BM_pack_random/300/20", {"intervals": 300, "over_bound": 1.0, "real_time": 2.0})),
+        "predict_times": {"points": 2, "absolute_error": {"median": 0.05, "p95": 0.1}, "ratio_error": {"median": 0.02, "p95": 0.07}},
+        "fit_choice": {"points": [{}, {}], "budgets": [{"budget_bytes": 2**30, "fastest": "8 × 1", "times": {"fit": 1.05, "fit --verify 3": 1.0}}]},
         "search_speed": {"cases": [{"name": "fit", "runs": [{"seconds": 2.0, "peak_bytes": 2**27}]}]},
         "tokenizer": [{"texts": "pairs", "threads": 1, "rates": rates}],
         "demo": {"seconds": 60.0, "lines": demo_lines, "results": {"train_runtime": 30.0, "eval_accuracy": 0.7}},
@@ -254,6 +263,9 @@ class Tables(unittest.TestCase):
             "| checkpointing | 4 | 0.7000 (0.7000) | 0.6000 | 1.00 | 256 | every bit of `reference` |",
             "| sgd | 4 | 0.7000 (0.7000) | 0.6000 | 1.00 | 256 | loses |",
             "| on an empty Debian 12 | 10.0 | – | – |",
+            "| BERT-large, half of the bytes | 3 | 0.50 | 1.10 | 1.100 | 1.10 |",
+            "| ratios | 2.0 | 7.0 | 3, 8 |",
+            "| 1,024 | 8 × 1 | 1.050 | 1.000 |",
             "```\n== Training: x\n  scalar 1\n  …\n  persistent arena 3\n```",
         ):
             self.assertIn(expected, text)
@@ -452,6 +464,41 @@ class Compare(unittest.TestCase):
         with self.assertRaises(SystemExit) as end, contextlib.redirect_stderr(io.StringIO()) as err:
             compare.run_main(fail)
         self.assertEqual((end.exception.code, err.getvalue()), (2, "nothing to compare\n"))
+
+
+class ChoicesOfFit(unittest.TestCase):
+    """fit_choice.py, recompute_budget.py and predict_times.py, without their processes."""
+
+    def test_a_grid_has_every_division_and_no_two_alike(self):
+        grid = fit_choice.grid(8)
+        self.assertGreaterEqual(len(grid), 60)
+        self.assertEqual(len({tuple(flags) for flags in grid.values()}), len(grid))
+        for flags in grid.values():
+            value = lambda name, flags=flags: int(flags[flags.index(name) + 1])
+            self.assertEqual(value("--per_device_train_batch_size") * value("--gradient_accumulation_steps"), 8)
+
+    def test_finalists_are_the_fastest_that_fit(self):
+        points = [{"name": str(at), "planned_bytes": 100 - at, "step_seconds": 1 + at} for at in range(8)]
+        self.assertEqual(fit_choice.budgets_of(points), [94, 96, 100])
+        self.assertEqual(fit_choice.finalists(points, 94), ["6", "7"])
+        self.assertEqual(fit_choice.finalists(points, 100), ["0", "1", "2"])
+
+    def test_a_choice_is_compared_within_its_round(self):
+        runs = {"slow": [2, 20, 2], "fast": [1, 10, 1], "fit": [1, 10, 2], "fit --verify 3": [1, 9, 0.9]}
+        self.assertEqual(fit_choice.times_of(runs), ({"fit": 1, "fit --verify 3": 0.9}, "fast"))
+
+    def test_bytes_count_from_the_plan_that_recomputes_every_layer(self):
+        planned = {"nothing": 50, "half": 29, "quarter": 20, "every layer": 10}
+        self.assertEqual(recompute_budget.shares(planned), {"nothing": 1, "half": 0.475, "quarter": 0.25, "every layer": 0})
+        runs = {"nothing": [1, 10, 2], "half": [1.1, 10, 3], "quarter": [1, 20, 4], "every layer": [2, 20, 4]}
+        steps = {setting: [{"step_seconds": seconds} for seconds in made] for setting, made in runs.items()}
+        self.assertEqual(recompute_budget.times(steps), {"nothing": 1, "half": 1.1, "quarter": 2, "every layer": 2})
+
+    def test_ratios_leave_out_what_all_predictions_are_off_by(self):
+        points = [{"predicted": 1, "medians": [2.5, 2]}, {"predicted": 2, "medians": [4]}, {"predicted": 1, "medians": [1]}]
+        summary = predict_times.summary_of(points)
+        self.assertEqual((summary["scale"], summary["absolute_error"]["median"], summary["ratio_error"]["median"]), (2, 0.5, 0))
+        self.assertEqual(summary["ratio_error"]["p95"], 1)
 
 
 class Loaded(unittest.TestCase):

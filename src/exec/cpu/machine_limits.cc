@@ -93,9 +93,9 @@ MachineProfile machine_profile(int threads) {
   }
   profile.bf16_products = cpu::has_products_of(DType::kBF16);
   profile.fp16_products = cpu::has_products_of(DType::kF16);
-  profile.isa = !__builtin_cpu_supports("avx512f") ? "AVX2"
-                : profile.bf16_products            ? "AVX-512 with BF16"
-                                                   : "AVX-512";
+  profile.isa = !__builtin_cpu_supports("avx512f")     ? "AVX2"
+                : __builtin_cpu_supports("avx512bf16") ? "AVX-512 with BF16"
+                                                       : "AVX-512";
   profile.products = matmul_library();
   profile.threads = threads;
   return profile;

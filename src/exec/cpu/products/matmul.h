@@ -6,9 +6,9 @@
 // workspace; compile() makes the machine code of every piece; run() allocates nothing of size.
 //
 // Operands are fp32, bf16 or fp16, both of the same type; C is of that type or fp32. If the library has no
-// product of a type for this machine (bf16 without AVX-512 BF16 or AMX; fp16 without AVX-512 FP16, or before
-// oneDNN 3), the operands are widened to fp32 in panels: the products are exact, and only the order of the
-// sums differs. has_products_of() tells which types the library has.
+// fast product of a type for this machine (bf16 without AVX-512 BF16 or AMX, or without AMX on an Intel processor that has
+// AVX-512 FP16; fp16 without AVX-512 FP16, or before oneDNN 3), the operands are widened to fp32 in panels: the products are
+// exact, and only the order of the sums differs. has_products_of() tells which types are multiplied as they are.
 //
 // Another library of products could be added behind this header: only matmul_onednn.cc knows oneDNN.
 #pragma once
@@ -58,7 +58,7 @@ std::shared_ptr<const Matmul> prepare_matmul(const MatmulShape& shape);
 // Frees the products that nobody holds, and their code.
 void release_unused_matmuls();
 
-// True if the library multiplies operands of this type natively on this machine.
+// True if the library multiplies operands of this type natively on this machine, and faster than fp32.
 bool has_products_of(DType operands);
 
 // The number of rows (tokens of a micro-batch) whose multiples fill the panels of products. Gradients of
