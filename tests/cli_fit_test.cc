@@ -1,4 +1,5 @@
 // `fit` and `train --fit`: what is found is what runs.
+#include <algorithm>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
@@ -116,6 +117,16 @@ TEST_F(CliFit, WhatTheUserGaveStays) {
 }
 
 // Whatever is printed, in every form, is what `plan` says of these flags.
+TEST_F(CliFit, WithoutClippingTheUpdateInTheBackwardChangesNoBit) {
+  const auto updates_in_backward = [&](const std::string& norm) {
+    const json found = fit({"--max_grad_norm", norm, "--allow", "exact", "--memory_budget", "1MiB"});
+    return std::ranges::count(found["least_budget_flags"]["exact"], json("--update_in_backward"));
+  };
+  EXPECT_EQ(updates_in_backward("0"), 1)
+      << "a limit of 0 says that nothing is clipped, and not when to update";
+  EXPECT_EQ(updates_in_backward("1"), 0);
+}
+
 TEST_F(CliFit, EachRowIsPlannedExactly) {
   const std::vector<std::string> batch = {"--effective_batch_size", "16"};
   const json free = fit(batch);

@@ -152,7 +152,8 @@ void open_fit(const CommandOptions& options, const std::string& machine, OpenedF
   const std::set<Degree> forbidden = degrees_of(options, "forbid");
   check_unused(parsed.arguments, forbidden);
   opened.allowed = allowed_changes(options);
-  FitSpace space{opened.allowed, given_degrees([&](std::string_view row) { return asked.sets(row); })};
+  FitSpace space{opened.allowed,
+                 given_degrees(asked.arguments, [&](std::string_view row) { return asked.sets(row); })};
   space.held.merge(degrees_of(options, "fix"));
   space.held.insert(forbidden.begin(), forbidden.end());
 

@@ -99,7 +99,8 @@ std::vector<int64_t> divisors_of(int64_t number) {
   return divisors;
 }
 
-std::set<Degree> given_degrees(const std::function<bool(std::string_view row)>& sets) {
+std::set<Degree> given_degrees(const TrainingArguments& args,
+                               const std::function<bool(std::string_view row)>& sets) {
   static constexpr std::array<std::pair<std::string_view, Degree>, 24> kRows = {{
       {"per_device_train_batch_size", Degree::kBatch},
       {"gradient_accumulation_steps", Degree::kBatch},
@@ -126,9 +127,14 @@ std::set<Degree> given_degrees(const std::function<bool(std::string_view row)>& 
       {"per_device_eval_batch_size", Degree::kEvaluation},
       {"bf16_full_eval", Degree::kEvaluation},
   }};
+  // Without clipping the update in the backward changes nothing that was asked for.
+  const auto clips_nothing = [&](std::string_view row) {
+    return (row == "max_grad_norm" && args.max_grad_norm == 0) ||
+           (row == "max_grad_value" && args.max_grad_value == 0);
+  };
   std::set<Degree> given;
   for (const auto& [row, degree] : kRows) {
-    if (sets(row)) given.insert(degree);
+    if (sets(row) && !clips_nothing(row)) given.insert(degree);
   }
   return given;
 }

@@ -69,8 +69,9 @@ struct FitSpace {
 };
 
 // The degrees that flags on the command line, or in a configuration file, decide. `sets` tells of a row of the argument
-// table.
-std::set<Degree> given_degrees(const std::function<bool(std::string_view row)>& sets);
+// table whose values are in `args`.
+std::set<Degree> given_degrees(const TrainingArguments& args,
+                               const std::function<bool(std::string_view row)>& sets);
 
 // An optimizer of the same kind that keeps less state, or Adafactor.
 struct SmallerOptimizer {

@@ -160,7 +160,7 @@ TEST(PlanChanges, GroupsOfLayersMayBecomeSingleLayers) {
 TEST(PlanChanges, WhatTheUserGaveIsHeld) {
   const auto held = [](const std::vector<std::string>& flags) {
     const ParsedArguments arguments = parse_arguments(Command::kPlan, given(flags));
-    return given_degrees([&](std::string_view row) { return arguments.sets(row); });
+    return given_degrees(arguments.arguments, [&](std::string_view row) { return arguments.sets(row); });
   };
   EXPECT_TRUE(held({}).empty());
   EXPECT_EQ(held({"--per_device_train_batch_size", "4"}), std::set{Degree::kBatch});
@@ -168,6 +168,8 @@ TEST(PlanChanges, WhatTheUserGaveIsHeld) {
   EXPECT_EQ(held({"--no_gradient_checkpointing"}), std::set{Degree::kRecompute});
   EXPECT_EQ(held({"--activation_budget", "0.5"}), std::set{Degree::kRecompute});
   EXPECT_EQ(held({"--max_grad_norm", "1"}), std::set{Degree::kUpdateInBackward});
+  EXPECT_EQ(held({"--max_grad_norm", "0", "--max_grad_value", "1"}), std::set{Degree::kUpdateInBackward});
+  EXPECT_TRUE(held({"--max_grad_norm", "0", "--max_grad_value", "0"}).empty()) << "nothing is clipped";
 }
 
 TEST(PlanChanges, WhatIsForbiddenIsNotAskedFor) {
