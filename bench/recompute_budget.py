@@ -72,6 +72,8 @@ def main():
         for setting, of_setting in SETTINGS.items()
     }  # fmt: skip
     planned = {setting: planned_bytes(args, of_setting, environment) for setting, of_setting in flags.items()}
+    if planned["nothing"] <= planned["every layer"]:
+        raise compare.CompareError(f"[--model] expected a step that recomputation makes smaller, got {planned}; give longer sequences")
 
     def step(setting):
         command = [args.shoehorn, "bench", "step", *flags[setting], "--no_limits", "--max_steps", str(args.steps), "--json"]
