@@ -13,6 +13,7 @@
 #include "base/processors.h"
 #include "cli_support.h"
 #include "io/json_file.h"
+#include "session/precision_report.h"
 #include "train/test_support.h"
 
 namespace shoehorn {
@@ -288,7 +289,7 @@ TEST_F(CliCommands, PredictAndEval) {
 
 TEST_F(CliCommands, HalfPrecisionFromTrainingToPrediction) {
   const ProgramRun trained = train_well({"--fp16", "--fp16_full_eval", "--initial_scale_power", "12"});
-  EXPECT_TRUE(contains(trained.output, "fp16 products: as fp32 panels"));
+  EXPECT_TRUE(contains(trained.output, "fp16 products: " + half_products_text(true)));
   EXPECT_TRUE(contains(trained.output, "loss_scale"));
   const json results = read_json(output() / "all_results.json");
   EXPECT_EQ(results["eval_accuracy"], 1.0);
@@ -320,9 +321,11 @@ TEST_F(CliCommands, HalfPrecisionFromTrainingToPrediction) {
 TEST_F(CliCommands, EnvTellsTheTypes) {
   const ProgramRun table = run({"env", "--dtypes"});
   ASSERT_EQ(table.exit_code, 0) << table.error;
-  for (const char* part : {"float16", "65504", "0.333251953125", "inf", "tfloat32", "float8_e4m3fn", "448",
-                           "as fp32 panels", "it needs a GPU"})
-    EXPECT_TRUE(contains(table.output, part));
+  for (const char* part :
+       {"float16", "65504", "0.333251953125", "inf", "tfloat32", "float8_e4m3fn", "448", "it needs a GPU"})
+    EXPECT_TRUE(contains(table.output, part)) << part;
+  for (const bool is_fp16 : {false, true})
+    EXPECT_TRUE(contains(table.output, "products " + half_products_text(is_fp16)));
   const ProgramRun listed = run({"env", "--dtypes", "--json"});
   ASSERT_EQ(listed.exit_code, 0) << listed.error;
   const json rows = parse_json(listed.output, "output");

@@ -176,11 +176,15 @@ TEST(Fp16Checkpoint, OfABfloat16ModelIsWarnedOf) {
 }
 
 TEST(PrecisionReport, SaysHowProductsRun) {
+  MachineProfile machine{.products = "a library 1.2"};
   TrainingArguments args;
-  EXPECT_EQ(format_precision(args), "");
+  EXPECT_EQ(format_precision(args, machine), "");
   args.fp16 = true;
-  EXPECT_TRUE(contains(format_precision(args), "fp16 products: as fp32 panels"));
-  EXPECT_TRUE(contains(format_precision(args), "loss scale 2^16 at first, dynamic"));
+  EXPECT_TRUE(contains(format_precision(args, machine),
+                       "fp16 products: as fp32 panels: a library 1.2 has no fast ones"));
+  EXPECT_TRUE(contains(format_precision(args, machine), "loss scale 2^16 at first, dynamic"));
+  machine.fp16_products = true;
+  EXPECT_TRUE(contains(format_precision(args, machine), "fp16 products: native; loss scale"));
   args.loss_scale = 128;
   EXPECT_TRUE(contains(format_precision(args), "loss scale 128, fixed"));
   args.fp16 = false;

@@ -84,7 +84,7 @@ class StepTimer {
 
 // A process that only evaluates or predicts with the same model, batches and precision, as `eval` and `predict` are; nothing
 // where there is nothing to evaluate.
-std::optional<MemoryForecast> forecast_evaluation(const Model& model, const Trainer& trainer) {
+std::optional<SessionOptions> evaluation_alone(const Trainer& trainer) {
   SessionOptions options = trainer.session().options();
   if (options.kind == RunKind::kEvaluate || options.evaluation.sequences == 0) return std::nullopt;
   options.kind = RunKind::kEvaluate;
@@ -93,11 +93,7 @@ std::optional<MemoryForecast> forecast_evaluation(const Model& model, const Trai
   options.staging_bytes = 0;
   options.step.ranks = {};
   options.step.dump_directory.clear();
-  options.keeps_code = true;  // the backend is the trainer's, too
-  const Session session(model, std::move(options));
-  MemoryForecast forecast = forecast_least_memory(session, trainer.forecast().budget_bytes);
-  forecast.process_overhead_bytes = trainer.forecast().process_overhead_bytes;
-  return forecast;
+  return options;
 }
 
 struct Plan {
@@ -105,7 +101,6 @@ struct Plan {
   const StepTimer& timer;
   const PlannedLink& link;
   int64_t samples = 0;  // of the training file
-  std::optional<MemoryForecast> evaluation = {};
   std::vector<PassEffect> effects = {};
   std::vector<RankMethod> methods = {};
 
@@ -129,10 +124,6 @@ nlohmann::json json_of(const Plan& plan) {
   const bool can_run = plan.backend().can_run();
   nlohmann::json result = to_json(plan.trainer.forecast());
   if (args.explain) result["passes"] = to_json(plan.effects);
-  if (plan.evaluation) {
-    result["evaluation_only"] = {{"arena_bytes", plan.evaluation->arena_bytes()},
-                                 {"process_peak_bytes", plan.evaluation->process_bytes()}};
-  }
   result["per_device_train_batch_size"] = args.per_device_train_batch_size;
   result["program"] = program_hash(plan.session());
   const StepOptions& step = plan.session().options().step;
@@ -154,23 +145,22 @@ nlohmann::json json_of(const Plan& plan) {
   return result;
 }
 
-void print_plan(const TrainingArguments& asked, const Plan& plan) {
-  const bool can_run = plan.backend().can_run();
-  fmt::print("{}{}{}", format_found_batch_size(asked, plan.trainer.arguments()),
-             format_forecast(plan.trainer.forecast()), format_traffic(step_traffic(plan.session())));
-  if (plan.evaluation) {
-    fmt::print("  {:<30}{:>14}   of eval and predict, at most\n", "evaluation alone",
-               format_bytes(plan.evaluation->process_bytes()));
-  }
-  if (can_run) fmt::print("Planned for {}\n", describe(thread_count()));
-  if (!can_run) fmt::print("{}", format_absent_machine(plan.backend().machine()));
-  fmt::print("{}{}", plan.timer.text_of(plan.session()), plan.link.text);
+std::string format_bytes_of(const TrainingArguments& asked, const Plan& plan) {
+  return format_found_batch_size(asked, plan.trainer.arguments()) + format_forecast(plan.trainer.forecast()) +
+         format_traffic(step_traffic(plan.session()));
+}
+
+std::string format_times_of(const TrainingArguments& asked, const Plan& plan) {
+  std::string text = plan.backend().can_run() ? fmt::format("Planned for {}\n", describe(thread_count()))
+                                              : format_absent_machine(plan.backend().machine());
+  text += plan.timer.text_of(plan.session()) + plan.link.text;
   if (plan.link.link) {
-    fmt::print("Messages of a step take {:.3f} s where nothing hides them\n",
-               message_seconds_in_step(plan.session(), *plan.link.link));
+    text += fmt::format("Messages of a step take {:.3f} s where nothing hides them\n",
+                        message_seconds_in_step(plan.session(), *plan.link.link));
   }
-  if (asked.explain) fmt::print("\n{}", format_passes(plan.effects));
-  if (!plan.methods.empty()) fmt::print("\n{}", format_rank_methods(plan.methods, plan.timer.has_times()));
+  if (asked.explain) text += "\n" + format_passes(plan.effects);
+  if (!plan.methods.empty()) text += "\n" + format_rank_methods(plan.methods, plan.timer.has_times());
+  return text;
 }
 
 }  // namespace
@@ -202,23 +192,41 @@ int run_plan(const std::vector<std::string>& words) {
     lengths = sample_lengths(task.train, args.per_device_train_batch_size);
   }
   const int64_t samples = task.has_samples ? task.train.epoch_size() : 0;
-  const Trainer trainer(model, args, std::move(task.train), std::move(task.validation), {.backend = backend});
-  const MemoryForecast& forecast = trainer.forecast();
-  if (lengths) lengths->samples = trainer.arguments().per_device_train_batch_size;  // auto_find_batch_size
+  std::optional<Trainer> trainer(std::in_place, model, args, std::move(task.train),
+                                 std::move(task.validation), TrainerOptions{.backend = backend});
+  if (lengths) lengths->samples = trainer->arguments().per_device_train_batch_size;  // auto_find_batch_size
   const PlannedLink link = planned_link(options, args.world_size, backend->can_run());
   const StepTimer timer(machine, lengths, link.link);
-  Plan plan{.trainer = trainer,
-            .timer = timer,
-            .link = link,
-            .samples = samples,
-            .evaluation = forecast_evaluation(model, trainer)};
+  Plan plan{.trainer = *trainer, .timer = timer, .link = link, .samples = samples};
   explain(model, plan);
-  if (args.json) {
-    fmt::print("{}\n", json_of(plan).dump(2));
-  } else {
-    print_plan(args, plan);
+  nlohmann::json json = args.json ? json_of(plan) : nlohmann::json();
+  const std::string of_bytes = args.json ? "" : format_bytes_of(args, plan);
+  const std::string of_times = args.json ? "" : format_times_of(args, plan);
+  const bool fits = trainer->forecast().fits();
+  const std::string refusal = fits ? "" : format_refusal(trainer->forecast(), trainer->alternatives());
+  std::optional<SessionOptions> alone = evaluation_alone(*trainer);
+  // A process that only evaluates has neither the training's data nor the code of its products.
+  trainer.reset();
+  std::optional<MemoryForecast> evaluation;
+  if (alone) {
+    Session session(model, *std::move(alone));
+    evaluation = forecast_memory(session, args.memory_budget);
   }
-  if (!forecast.fits()) throw DoesNotFit(format_refusal(forecast, trainer.alternatives()));
+  if (args.json) {
+    if (evaluation) {
+      json["evaluation_only"] = {{"arena_bytes", evaluation->arena_bytes()},
+                                 {"process_peak_bytes", evaluation->process_bytes()}};
+    }
+    fmt::print("{}\n", json.dump(2));
+  } else {
+    fmt::print("{}", of_bytes);
+    if (evaluation) {
+      fmt::print("  {:<30}{:>14}   of eval and predict, at most\n", "evaluation alone",
+                 format_bytes(evaluation->process_bytes()));
+    }
+    fmt::print("{}", of_times);
+  }
+  if (!fits) throw DoesNotFit(refusal);
   return 0;
 }
 

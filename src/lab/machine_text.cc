@@ -52,9 +52,11 @@ std::vector<std::string> half_product_remarks(const std::vector<const Rung*>& me
   };
   std::vector<std::string> lines;
   for (const bool is_fp16 : {true, false}) {
-    const std::string products = half_products_text(is_fp16);
-    if (has(is_fp16 ? "--fp16" : "--bf16") && products != "native")
-      lines.push_back(fmt::format("shoehorn's {} products: {}", is_fp16 ? "fp16" : "bf16", products));
+    const bool is_native = this_machine().has_products_of(is_fp16 ? DType::kF16 : DType::kBF16);
+    if (!is_native && has(is_fp16 ? "--fp16" : "--bf16")) {
+      lines.push_back(
+          fmt::format("shoehorn's {} products: {}", is_fp16 ? "fp16" : "bf16", half_products_text(is_fp16)));
+    }
   }
   return lines;
 }
