@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "base/content_hash.h"
@@ -65,17 +66,34 @@ void agree_on_stop(Communicator& ranks) {
   throw_if_stop_requested();
 }
 
+namespace {
+
+std::string hash_of(const std::string& content) {
+  ContentHash hash;
+  hash.add(std::as_bytes(std::span(content)));
+  return hash.hex();
+}
+
+// The first rank whose hash is another than rank 0's; all ranks call it.
+std::optional<int32_t> rank_with_other(Communicator& ranks, const std::string& hash) {
+  const std::vector<std::string> hashes = gather_texts(ranks, hash, 64);
+  const auto other =
+      std::find_if(hashes.begin(), hashes.end(), [&](const std::string& one) { return one != hashes[0]; });
+  if (other == hashes.end()) return std::nullopt;
+  return static_cast<int32_t>(other - hashes.begin());
+}
+
+}  // namespace
+
 void check_alike(Communicator& ranks, const std::vector<SharedFact>& facts) {
+  std::string all;
+  for (const SharedFact& fact : facts) all += hash_of(fact.content);
+  if (!rank_with_other(ranks, hash_of(all))) return;  // one exchange, where all is well
   for (const SharedFact& fact : facts) {
-    ContentHash hash;
-    hash.add(std::as_bytes(std::span(fact.content)));
-    const std::vector<std::string> hashes = gather_texts(ranks, hash.hex(), 64);
-    const auto other =
-        std::find_if(hashes.begin(), hashes.end(), [&](const std::string& one) { return one != hashes[0]; });
-    if (other == hashes.end()) continue;
+    const std::optional<int32_t> other = rank_with_other(ranks, hash_of(fact.content));
+    if (!other) continue;
     throw user_error("[ranks] expected {} to be the same on all ranks, got another on {} than on {}",
-                     fact.name, ranks.name_of(static_cast<int32_t>(other - hashes.begin())),
-                     ranks.name_of(0));
+                     fact.name, ranks.name_of(*other), ranks.name_of(0));
   }
 }
 

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -41,7 +40,7 @@ void agree_on_stop(Communicator& ranks);
 
 // What ranks must have alike: "the arguments", "the program".
 struct SharedFact {
-  std::string_view name;
+  std::string name;
   std::string content;
 };
 // UserError that names the first fact in which a rank differs from rank 0, and the rank. A fact is compared by its hash.

@@ -11,12 +11,10 @@
 
 namespace shoehorn {
 
-namespace {
-
-constexpr int64_t kChunkBytes = int64_t{1} << 20;
-
-// Of the tensors that the model's parameters take, whatever else is in the files and however it is split.
-std::string content_of_weights(const TensorFiles& files, const StateTable& state) {
+std::string content_of_weights(const std::filesystem::path& directory, const StateTable& state,
+                               bool is_sample) {
+  constexpr int64_t kChunkBytes = int64_t{1} << 20;
+  const TensorFiles files = TensorFiles::open_weights(directory);
   ContentHash hash;
   std::vector<std::byte> chunk(kChunkBytes);
   for (const Parameter& parameter : state.parameters()) {
@@ -25,6 +23,8 @@ std::string content_of_weights(const TensorFiles& files, const StateTable& state
     if (name.empty()) continue;
     const int64_t bytes = files.tensor(name).bytes;
     for (int64_t at = 0; at < bytes; at += kChunkBytes) {
+      const bool is_inner = at > 0 && at + kChunkBytes < bytes;
+      if (is_sample && is_inner) continue;
       const auto part = std::span(chunk).first(static_cast<size_t>(std::min(kChunkBytes, bytes - at)));
       files.read_range(name, at, part);
       hash.add(part);
@@ -32,8 +32,6 @@ std::string content_of_weights(const TensorFiles& files, const StateTable& state
   }
   return hash.hex();
 }
-
-}  // namespace
 
 RunIdentity run_identity(const Dataset& training, const Dataset& evaluation,
                          const std::vector<std::filesystem::path>& companions,
@@ -45,7 +43,7 @@ RunIdentity run_identity(const Dataset& training, const Dataset& evaluation,
   if (evaluation.size() > 0) identity.evaluation_data = evaluation.content_hash();
   for (const std::filesystem::path& companion : companions)
     identity.companions[companion.filename().string()] = content_of_file(companion);
-  if (!base.empty()) identity.base_weights = content_of_weights(TensorFiles::open_weights(base), state);
+  if (!base.empty()) identity.base_weights = content_of_weights(base, state);
   identity.machine = fmt::format("{}, {}", machine.isa, machine.products);
   return identity;
 }

@@ -27,6 +27,11 @@ struct RunIdentity {
   bool operator==(const RunIdentity&) const = default;
 };
 
+// Of the tensors of that directory which the model's parameters take, whatever else is in its files and however they are
+// split. A sample has of each tensor the first and the last mebibyte.
+std::string content_of_weights(const std::filesystem::path& directory, const StateTable& state,
+                               bool is_sample = false);
+
 // Reads the companions and, if `base` is not empty, that directory of weights under the adapters.
 RunIdentity run_identity(const Dataset& training, const Dataset& evaluation,
                          const std::vector<std::filesystem::path>& companions,

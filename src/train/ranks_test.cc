@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -179,25 +180,88 @@ TEST_F(Ranks, EvaluateAsOneRankDoes) {
   }
 }
 
-// Ranks of other arguments would wait for each other's messages for ever.
-TEST_F(Ranks, RefuseOtherArguments) {
-  for (const std::string& error :
-       run_in_processes(2, [&](const std::shared_ptr<Communicator>& ranks) -> std::string {
-         const BertForSequenceClassification model(tiny_bert());
-         TrainingArguments args = rank_arguments();
-         if (!ranks->is_main()) args.learning_rate = 0.2;
-         Trainer trainer(model, args, tiny_samples(8, 5), {}, {.ranks = ranks});
-         try {
-           trainer.train();
-         } catch (const UserError& refused) {
-           return refused.what();
-         }
-         return "trains";
-       })) {
-    EXPECT_EQ(
-        error,
-        "[ranks] expected the arguments to be the same on all ranks, got another on rank 1 than on rank 0");
+// What a rank starts with; the second rank's is another.
+struct RankStart {
+  TrainingArguments args = rank_arguments();
+  Dataset samples = tiny_samples(8, 5);
+  Dataset validation = {};
+  fs::path weights = {};
+  fs::path working_directory = ".";
+};
+
+// What two ranks say, of which `change` makes the second.
+std::vector<std::string> said_by_ranks(const RankStart& first,
+                                       const std::function<void(RankStart&)>& change) {
+  return run_in_processes(2, [&](const std::shared_ptr<Communicator>& ranks) -> std::string {
+    const BertForSequenceClassification model(tiny_bert());
+    RankStart start = first;
+    if (!ranks->is_main()) change(start);
+    fs::current_path(start.working_directory);
+    try {
+      Trainer(model, start.args, start.samples, start.validation, {.weights = start.weights, .ranks = ranks})
+          .train();
+    } catch (const UserError& refused) {
+      return refused.what();
+    }
+    return "trains";
+  });
+}
+
+void expect_refused(const RankStart& first, const std::string& what,
+                    const std::function<void(RankStart&)>& change) {
+  for (const std::string& error : said_by_ranks(first, change)) {
+    EXPECT_EQ(error, "[ranks] expected " + what +
+                         " to be the same on all ranks, got another on rank 1 than on rank 0");
   }
+}
+
+// Ranks of other arguments would wait for each other's messages for ever.
+TEST_F(Ranks, RefuseOtherArgumentsAndData) {
+  RankStart start;
+  expect_refused(start, "--learning_rate", [](RankStart& other) { other.args.learning_rate = 0.2; });
+  expect_refused(start, "the training data", [](RankStart& other) { other.samples = tiny_samples(8, 6); });
+  start.args.eval_strategy = "steps";
+  start.validation = tiny_samples(6, 7);
+  expect_refused(start, "the validation data",
+                 [](RankStart& other) { other.validation = tiny_samples(4, 7); });
+}
+
+// Hosts have directories of their own. Averages of the gradients of two models train neither.
+TEST_F(Ranks, RefuseOtherWeightsAndCheckpoints) {
+  TestDirectory directory;
+  const BertForSequenceClassification model(tiny_bert());
+  const auto saved = [&](const std::string& name, int64_t seed) {
+    TrainingArguments args;
+    args.seed = seed;
+    Trainer(model, args, {}, tiny_samples(4, 5)).save_model(directory.path() / name);
+    return directory.path() / name;
+  };
+  const fs::path other_weights = saved("other", 2);
+  for (const int64_t stage : {0, 3}) {
+    RankStart start;
+    start.args.zero_stage = stage;
+    start.weights = saved("model", 1);
+    for (const std::string& said : said_by_ranks(start, [](RankStart&) {})) EXPECT_EQ(said, "trains");
+    expect_refused(start, "the weights", [&](RankStart& other) { other.weights = other_weights; });
+  }
+  // The last checkpoints of two hosts that do not share their files.
+  const auto host_with_checkpoint = [&](const std::string& name, int64_t step) {
+    TrainingArguments args = rank_arguments(8);
+    args.output_dir = (directory.path() / name / "out").string();
+    args.save_strategy = "steps";
+    args.save_steps = step;
+    args.max_steps = step;
+    Trainer(model, args, tiny_samples(8, 5)).train();
+    return directory.path() / name;
+  };
+  RankStart start;
+  start.args.output_dir = "out";
+  start.args.max_steps = 4;
+  start.args.resume_from_checkpoint = "true";
+  start.working_directory = host_with_checkpoint("host", 1);
+  const fs::path other_host = host_with_checkpoint("other_host", 2);
+  expect_refused(start, "the step of the checkpoint",
+                 [&](RankStart& other) { other.working_directory = other_host; });
 }
 
 // A plan for ranks may be made without them; training needs them.

@@ -19,6 +19,7 @@
 #include "io/directory_lock.h"
 #include "io/file.h"
 #include "io/file_content.h"
+#include "io/manifest.h"
 #include "ops/dump.h"
 #include "ranks/agreement.h"
 #include "session/batching.h"
@@ -117,17 +118,36 @@ void Trainer::check_ranks() const {
         "…`",
         args_.world_size);
   }
+  check_alike(*options_.ranks, {{"the program's file", content_of_file(own_program())}});
   nlohmann::json arguments = to_json(args_);
   for (const char* own : {"num_threads", "memory_budget", "log_level", "report_to", "dump_program"})
     arguments.erase(own);
+  std::vector<SharedFact> facts;
+  for (const auto& [name, value] : arguments.items()) facts.push_back({"--" + name, value.dump()});
+  facts.push_back({"the training data", train_dataset_.content_hash()});
+  facts.push_back(
+      {"the validation data", eval_dataset_.size() > 0 ? eval_dataset_.content_hash() : std::string()});
+  const RankOptions& shares = session().options().step.ranks;
+  const bool loads_weights = !options_.weights.empty() && args_.resume_from_checkpoint.empty();
+  const bool reads_a_part = shares.stage() == 3;
+  facts.push_back({"the weights", loads_weights
+                                      ? content_of_weights(options_.weights, session().state(), reads_a_part)
+                                      : std::string()});
   std::string programs;
-  const bool are_replicas = session().options().step.ranks.are_replicas();
   for (const Program& program : session().family().programs)
-    programs += are_replicas ? dump_collectives(program) : dump(program);
-  check_alike(*options_.ranks, {{"the program's file", content_of_file(own_program())},
-                                {"the arguments", arguments.dump()},
-                                {"the training data", train_dataset_.content_hash()},
-                                {"the steps' programs", programs}});
+    programs += shares.are_replicas() ? dump_collectives(program) : dump(program);
+  facts.push_back({"the steps' programs", programs});
+  check_alike(*options_.ranks, facts);
+}
+
+// What was loaded may be another checkpoint on each host.
+void Trainer::check_resumed(const std::filesystem::path& checkpoint) const {
+  if (!options_.ranks) return;
+  const std::filesystem::path manifest = checkpoint / kManifestName;
+  const std::filesystem::path state = checkpoint / "trainer_state.json";
+  check_alike(*options_.ranks,
+              {{"the step of the checkpoint", std::to_string(state_.global_step)},
+               {"the checkpoint", content_of_file(std::filesystem::exists(manifest) ? manifest : state)}});
 }
 
 void Trainer::add_early_stopping() {
@@ -277,6 +297,7 @@ void Trainer::resume() {
   if (std::filesystem::equivalent(parent_directory((checkpoint / "").parent_path()), args_.output_dir,
                                   absent))
     saved_ = Saved{checkpoint, state_.global_step, state_.log_history.size(), position_.is_epoch_ended};
+  check_resumed(checkpoint);
   say(fmt::format("resumed from {} at step {}{}", checkpoint.string(), state_.global_step,
                   state_.global_step < state_.max_steps ? ""
                                                         : ", the last one: nothing is left to train, unless "

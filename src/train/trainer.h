@@ -155,6 +155,7 @@ class Trainer {
   bool may_shrink_batch() const;
   bool is_main_rank() const;
   void check_ranks() const;
+  void check_resumed(const std::filesystem::path& checkpoint) const;
   void wait_for_ranks() const;
   bool saves_when_stopped() const;
   bool saves_checkpoints() const;

@@ -40,8 +40,10 @@ int64_t align(int64_t bytes) {
 
 }  // namespace
 
+// The gradients of logits are factors of products; in fp16 most of them would be zero.
 VocabularyLoss::VocabularyLoss(const VocabularyLossShape& shape)
-    : shape_(shape), operands_(has_products_of(shape.dtype) ? shape.dtype : DType::kF32) {
+    : shape_(shape),
+      operands_(shape.dtype == DType::kBF16 && has_products_of(shape.dtype) ? shape.dtype : DType::kF32) {
   check_storage(shape.dtype, "linear_cross_entropy");
   CHECK(shape.gives_loss || shape.gives_dx || shape.gives_dweight,
         "a vocabulary's loss of which nothing is computed");

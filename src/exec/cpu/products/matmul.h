@@ -7,7 +7,7 @@
 //
 // Operands are fp32, bf16 or fp16, both of the same type; C is of that type or fp32. If the library has no
 // fast product of a type for this machine (bf16 without AVX-512 BF16 or AMX, or without AMX on an Intel processor that has
-// AVX-512 FP16; fp16 without AVX-512 FP16, or before oneDNN 3), the operands are widened to fp32 in panels: the products are
+// AVX-512 FP16; fp16 without AMX for fp16, or before oneDNN 3), the operands are widened to fp32 in panels: the products are
 // exact, and only the order of the sums differs. has_products_of() tells which types are multiplied as they are.
 //
 // Another library of products could be added behind this header: only matmul_onednn.cc knows oneDNN.

@@ -341,7 +341,8 @@ bool has_products_of(DType operands) {
     return includes(dnnl::cpu_isa::avx512_core_bf16) &&
            (includes(dnnl::cpu_isa::avx512_core_amx) || !has_slow_bf16_dots());
 #if DNNL_VERSION_MAJOR >= 3
-  if (operands == DType::kF16) return includes(dnnl::cpu_isa::avx512_core_fp16);
+  // With AVX-512 FP16 alone the library widens the operands, too, into buffers of each thread.
+  if (operands == DType::kF16) return includes(dnnl::cpu_isa::avx512_core_amx_fp16);
 #endif
   return false;
 }
