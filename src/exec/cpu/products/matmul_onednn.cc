@@ -70,14 +70,41 @@ dnnl::matmul::primitive_desc describe_product(const ProductShape& shape, const m
 #endif
 }
 
+// Blocked layouts of B by the product that they are for. A description takes the library a millisecond, and all pieces of a
+// product have one such layout.
+class BlockedLayouts {
+ public:
+  memory::desc of(const ProductShape& typical) {
+    const std::lock_guard lock(mutex_);
+    memory::desc& layout = layouts_[typical];
+    if (layout.get_size() == 0) {
+      const memory::desc any({typical.k, typical.n}, data_type(typical.operands), memory::format_tag::any);
+      layout = describe_product(typical, any).weights_desc();
+    }
+    return layout;
+  }
+  void forget() {
+    const std::lock_guard lock(mutex_);
+    layouts_.clear();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<ProductShape, memory::desc> layouts_;
+};
+
+BlockedLayouts& blocked_layouts() {
+  static BlockedLayouts layouts;
+  return layouts;
+}
+
 // How the products of `shape` take B.
 memory::desc taken_b(const ProductShape& shape) {
   if (shape.blocks_for_rows == 0) return stored_b(shape, shape.operands);
   ProductShape typical = shape;
   typical.m = shape.blocks_for_rows;
   if (shape.row_stride_a == 1) typical.column_stride_a = typical.m;
-  const memory::desc any({shape.k, shape.n}, data_type(shape.operands), memory::format_tag::any);
-  return describe_product(typical, any).weights_desc();
+  return blocked_layouts().of(typical);
 }
 
 int64_t size_of(const memory::desc& description) {
@@ -321,6 +348,7 @@ void release_unused_products() {
   const auto is_unused = [](const auto& entry) { return entry.second.use_count() == 1; };
   std::erase_if(known_products(), is_unused);
   std::erase_if(known_moves(), is_unused);
+  blocked_layouts().forget();
 }
 
 int64_t bytes_while_running(int threads) {
