@@ -116,7 +116,34 @@ TEST_F(CliFit, WhatTheUserGaveStays) {
   expect_failure(words("fit", {"--explain"}), 2, {"[--explain] expected false", "`shoehorn plan --explain`"});
 }
 
-// Whatever is printed, in every form, is what `plan` says of these flags.
+// What a table says is what can be chosen; a tier has the changes of those below it, too.
+TEST_F(CliFit, TheChoiceIsTheFastestRowThatFits) {
+  const json whole = fit({"--effective_batch_size", "8", "--allow", "numerics"});
+  for (const json& row : whole["frontier"]) {
+    const int64_t budget = row["process_peak_bytes"].get<int64_t>() + kProcessTolerance / 4;
+    const json found = fit(
+        {"--effective_batch_size", "8", "--allow", "numerics", "--memory_budget", std::to_string(budget)});
+    if (found["chosen"].is_null()) continue;  // the process was larger this time
+    for (const json& other : found["frontier"]) {
+      if (other["process_peak_bytes"].get<int64_t>() > budget) continue;
+      EXPECT_LE(found["chosen"]["step_seconds"].get<double>(), 1.011 * other["step_seconds"].get<double>())
+          << found["chosen"]["added_flags"] << " of " << other["added_flags"];
+    }
+    const json& least = found["least_budget_bytes"];
+    EXPECT_GE(least["exact"], least["rounding"]);
+    EXPECT_GE(least["rounding"], least["numerics"]);
+    EXPECT_GE(least["numerics"], least["adapters"]);
+  }
+}
+
+TEST_F(CliFit, WhatIsReservedIsLeftFree) {
+  const std::vector<std::string> budget = {"--memory_budget", "1GiB"};
+  const json all = fit(budget);
+  const json less = fit({"--memory_budget", "1GiB", "--reserve", "256MiB"});
+  EXPECT_EQ(all["budget_bytes"].get<int64_t>() - less["budget_bytes"].get<int64_t>(), int64_t{256} << 20);
+  expect_failure(words("fit", {"--memory_budget", "1GiB", "--reserve", "much"}), 2, {"--reserve", "much"});
+}
+
 TEST_F(CliFit, WithoutClippingTheUpdateInTheBackwardChangesNoBit) {
   const auto updates_in_backward = [&](const std::string& norm) {
     const json found = fit({"--max_grad_norm", norm, "--allow", "exact", "--memory_budget", "1MiB"});
@@ -127,6 +154,7 @@ TEST_F(CliFit, WithoutClippingTheUpdateInTheBackwardChangesNoBit) {
   EXPECT_EQ(updates_in_backward("1"), 0);
 }
 
+// Whatever is printed, in every form, is what `plan` says of these flags.
 TEST_F(CliFit, EachRowIsPlannedExactly) {
   const std::vector<std::string> batch = {"--effective_batch_size", "16"};
   const json free = fit(batch);

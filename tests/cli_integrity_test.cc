@@ -105,6 +105,23 @@ TEST_F(CliIntegrity, OlderCheckpointsAreResumed) {
   EXPECT_TRUE(contains(resumed.output, checkpoint.string() + ": no checksum of model.safetensors"));
 }
 
+// What says what the weights mean is as much a part of a checkpoint as they are.
+TEST_F(CliIntegrity, NothingReadsADamagedDescriptionOfACheckpoint) {
+  succeed(train_words({"--save_steps", "4"}));
+  const fs::path newest = output() / "checkpoint-4";
+  for (const char* command : {"eval", "predict"}) {
+    for (const char* name : {"config.json", "vocab.txt"}) {
+      flip_last_bit(newest / name);
+      expect_failure(words_of(command, newest), 2, {std::string(name) + "] expected the checksum xxh128 "});
+      flip_last_bit(newest / name);
+    }
+    succeed(words_of(command, newest));
+    fs::rename(newest / "vocab.txt", path("vocab.txt"));
+    expect_failure(words_of(command, newest), 2, {"vocab.txt"});
+    fs::rename(path("vocab.txt"), newest / "vocab.txt");
+  }
+}
+
 TEST_F(CliIntegrity, ADamagedBestModelIsNotLoaded) {
   const std::vector<std::string> best = {"--validation_file",
                                          path("validation.csv"),

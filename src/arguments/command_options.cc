@@ -9,9 +9,36 @@
 
 namespace shoehorn {
 
+namespace {
+
+// A row without a default has nothing in it.
+bool is_of_kind(const ArgumentValue& standard, ArgumentKind kind) {
+  if (std::holds_alternative<std::monostate>(standard)) return true;
+  switch (kind) {
+    case ArgumentKind::kFlag:
+      return std::holds_alternative<bool>(standard);
+    case ArgumentKind::kInteger:
+    case ArgumentKind::kBytes:
+      return std::holds_alternative<int64_t>(standard);
+    case ArgumentKind::kNumber:
+      return std::holds_alternative<double>(standard);
+    case ArgumentKind::kText:
+      return std::holds_alternative<std::string>(standard);
+    case ArgumentKind::kList:
+      return std::holds_alternative<std::vector<std::string>>(standard);
+    case ArgumentKind::kKwargs:
+    case ArgumentKind::kFromField:
+      return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 CommandOptions::CommandOptions(const std::vector<ArgumentSpec>& rows) {
   for (const ArgumentSpec& row : rows) {
     CHECK(row.kind != ArgumentKind::kFromField, "--{} states no kind", row.name);
+    CHECK(is_of_kind(row.standard, row.kind), "--{} has a default of another kind than its values", row.name);
     values_.emplace(row.name, row.standard);
   }
 }

@@ -179,8 +179,7 @@ void open_fit(const CommandOptions& options, const std::string& machine, OpenedF
   if (!backend->can_run()) report.device = backend->machine().cpu;
   const int64_t all = backend->can_run() ? available_memory_bytes() + process_resident_bytes()
                                          : backend->memory_limit().available_bytes;
-  report.budget_bytes =
-      task.arguments.memory_budget.value_or(all) - parse_bytes(options.text("reserve"), "--reserve");
+  report.budget_bytes = task.arguments.memory_budget.value_or(all) - options.integer("reserve");
   const PlannedBytes plan = bytes_of(plan_in_process(joined(report.given, opened.machine), opened.batch));
   const auto options_of = [&task](const TrainingArguments& args) {
     return session_options_of(*task.source.model, args, {&task.train, &task.validation});
@@ -248,10 +247,13 @@ class ExactPlans {
     for (TechniqueEffect& effect : result.techniques) rows.push_back(&effect.plan);
     if (result.above) rows.push_back(&*result.above);
     plan(rows);
+    const PlannedCandidate* below = nullptr;  // of the tier before, whose changes a tier has, too
     for (auto& [tier, least] : result.least) {
       for (const PlannedCandidate& other : result.nearly_least[tier]) {
         if (other.process_bytes < least.process_bytes) least = other;
       }
+      if (below != nullptr && below->process_bytes < least.process_bytes) least = *below;
+      below = &least;
     }
     plan_frontier(result.frontier);
   }
@@ -262,15 +264,20 @@ class ExactPlans {
 };
 
 // What fits is found with the process besides the arenas of the run as asked for. Near the boundary another may fit: the
-// smallest plans are known to the byte.
-void add_least(const std::set<MathsChange>& allowed, int64_t budget_bytes, FitResult& result) {
-  for (const auto& [tier, plan] : result.least) {
-    if (!allowed.contains(tier)) return;  // those above it use it, too
+// smallest plans and those of the frontier are known to the byte.
+void add_exact(const std::set<MathsChange>& allowed, int64_t budget_bytes, FitResult& result) {
+  const auto add = [&](const PlannedCandidate& plan) {
     const bool is_known =
         std::any_of(result.fitting.begin(), result.fitting.end(),
                     [&](const PlannedCandidate& other) { return other.run.flags == plan.run.flags; });
     if (plan.process_bytes <= budget_bytes && !is_known) result.fitting.push_back(plan);
+  };
+  for (const auto& [tier, plan] : result.least) {
+    if (!allowed.contains(tier)) break;  // those above it use it, too
+    add(plan);
   }
+  for (const PlannedCandidate& row : result.frontier) add(row);
+  sort_by_preference(result.fitting);
 }
 
 // Medians of a few steps differ by as much from one run to the next.
@@ -322,7 +329,7 @@ const std::vector<ArgumentSpec>& fit_option_rows() {
        .help = "the same, of what the run may not use at all"},
       {.name = "reserve",
        .kind = kBytes,
-       .standard = std::string("0"),
+       .standard = int64_t{0},
        .help = "left free of the budget, as 256MiB"},
       {.name = "verify",
        .kind = kInteger,
@@ -394,7 +401,7 @@ void find_fit(const CommandOptions& options, int64_t verified, FoundFit& found, 
       found.result.above.reset();
     report.binding = opened.search->anatomy_of(found.result.bound);
   }
-  add_least(opened.allowed, report.budget_bytes, found.result);
+  add_exact(opened.allowed, report.budget_bytes, found.result);
   const StageLine line(verified > 0 ? "running the best plans" : "planning the best once more",
                        opened.task.arguments);
   choose(found.result, exact_plans, static_cast<size_t>(verified), report);

@@ -11,6 +11,7 @@
 #include "io/file.h"
 #include "io/hub_name.h"
 #include "io/json_file.h"
+#include "io/manifest.h"
 #include "io/model_directory.h"
 #include "io/safetensors.h"
 #include "io/tensor_files.h"
@@ -87,6 +88,7 @@ ModelSource new_model(const TrainingArguments& args) {
 // An adapter with its base; its settings are written to lora_* of `args`.
 ModelSource open_adapter(TrainingArguments& args) {
   const std::filesystem::path named = args.model_name_or_path;
+  verify_companions(named);
   const AdapterConfig config = read_adapter_config(named);
   const ModelDirectory base = open_model_directory(base_model_directory(named, config));
   const bool has_config = path_exists(named / kAdapterModelConfigName);

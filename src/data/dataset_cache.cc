@@ -292,10 +292,14 @@ LoadedDataset load_cached_dataset(const DataFiles& files, const TokenizeFunction
                     {"empty_texts", loaded.empty_texts}};
       });
   const json& file = opened.file;
+  LabelMap labels = labels_from(member(file, "labels", opened.path), opened.path);
+  std::vector<std::string> label_columns = texts_of(file, "label_columns", opened.path);
+  if (labels.names.empty() && !label_columns.empty())
+    throw damaged(opened.path, "expected names of labels, got none");
   return {.dataset = opened.dataset,
-          .labels = labels_from(member(file, "labels", opened.path), opened.path),
+          .labels = std::move(labels),
           .text_columns = texts_of(file, "text_columns", opened.path),
-          .label_columns = texts_of(file, "label_columns", opened.path),
+          .label_columns = std::move(label_columns),
           .notices = texts_of(file, "notices", opened.path),
           .invalid_utf8 = count_of(file, "invalid_utf8", opened.path),
           .empty_texts = count_of(file, "empty_texts", opened.path),

@@ -6,18 +6,23 @@
 
 #include <algorithm>
 #include <csignal>
+#include <fstream>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/error.h"
 #include "data/block_source.h"
 #include "io/compress_testing.h"
 #include "io/file_operations.h"
+#include "io/json_file.h"
+#include "io/manifest.h"
 #include "io/test_directory.h"
 
 namespace shoehorn {
 namespace {
 
 namespace fs = std::filesystem;
+using nlohmann::json;
 
 // A token a byte; `calls` counts the texts that were tokenized.
 TokenizeFunction byte_tokens(int64_t* calls = nullptr) {
@@ -170,6 +175,21 @@ TEST_F(DatasetCache, WhatIsDamagedIsNamed) {
     EXPECT_TRUE(contains(refusal_of([&] { load(text); }), data.filename().string())) << name;
     std::ofstream(data / name, std::ios::binary) << bytes;
   }
+  // Listed without checksums, as older manifests may: what is in the file counts.
+  const std::string whole = read_text_file(data / "data_set.json");
+  json file = read_json(data / "data_set.json");
+  file["labels"]["names"] = json::array();
+  std::ofstream(data / "data_set.json") << file.dump();
+  json listed = json::object();
+  for (const std::string& name : list_directory(data)) {
+    if (name != kManifestName) listed[name] = {{"bytes", fs::file_size(data / name)}};
+  }
+  const std::string manifest = read_text_file(data / kManifestName);
+  std::ofstream(data / kManifestName) << json{{"files", listed}, {"version", 1}}.dump();
+  EXPECT_TRUE(contains(refusal_of([&] { load(text); }), "expected names of labels, got none"));
+  std::ofstream(data / "data_set.json") << whole;
+  std::ofstream(data / kManifestName) << manifest;
+  load(text);
   // The data set of another text under this key.
   const fs::path other = load(directory_.write("other.csv", csv_of(31))).files;
   remove_path(data);

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "data/table_formats.h"
+#include "io/json_file.h"
 
 namespace shoehorn {
 namespace {
@@ -138,7 +139,8 @@ class RowHandler : public nlohmann::json_sax<Json> {
     throw user_error(
         "[{}:{}] expected {}, got malformed JSON ({}); write one object a line, or one array of objects",
         lines_.source(), lines_.line_number(), in_array_ ? "an array of objects" : "one JSON object",
-        begin == std::string_view::npos ? text : text.substr(begin, cut < begin ? cut : cut - begin));
+        begin == std::string_view::npos ? json_reason(text)
+                                        : std::string(text.substr(begin, cut < begin ? cut : cut - begin)));
   }
 
  private:

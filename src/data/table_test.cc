@@ -196,6 +196,7 @@ TEST(JsonRows, Errors) {
                        "expected 2 keys as in the first object, got 1: 'a'"));
   EXPECT_TRUE(contains(error_of("a.json", std::string(100000, '[')), "a.json:1]"));
   EXPECT_TRUE(contains(error_of("a.json", "{\"a\": 1e999}"), "a.json:1]"));
+  EXPECT_FALSE(contains(error_of("a.json", "{\"a\": 1e999}"), "json.exception"));
   const std::string nul(1, '\0');
   EXPECT_TRUE(contains(error_of("a.json", "{\"a\": 1}\n{\"a\": 2}" + nul + "{\"a\": 3}"),
                        "a.json:2] expected JSON, got a NUL"));

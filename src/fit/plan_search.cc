@@ -58,7 +58,8 @@ double time_class(double seconds, double fastest) {
   return fastest > 0 ? std::floor(std::log(seconds / fastest) / std::log1p(kSameTime)) : 0;
 }
 
-// Sorts plans that fit: fastest first, in classes of equal times.
+}  // namespace
+
 void sort_by_preference(std::vector<PlannedCandidate>& plans) {
   if (plans.empty()) return;
   const auto fastest = std::min_element(plans.begin(), plans.end(), [](const auto& a, const auto& b) {
@@ -73,8 +74,6 @@ void sort_by_preference(std::vector<PlannedCandidate>& plans) {
   std::stable_sort(plans.begin(), plans.end(),
                    [&](const PlannedCandidate& a, const PlannedCandidate& b) { return rank(a) < rank(b); });
 }
-
-}  // namespace
 
 std::vector<PlannedCandidate> frontier_of(std::vector<PlannedCandidate> planned) {
   std::stable_sort(planned.begin(), planned.end(), [](const PlannedCandidate& a, const PlannedCandidate& b) {

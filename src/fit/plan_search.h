@@ -159,6 +159,9 @@ class PlanSearch {
   std::map<std::vector<std::string>, std::optional<PlannedCandidate>> ahead_;
 };
 
+// Sorts plans that fit: fastest first, in classes of equal times, of each class the one that changes least.
+void sort_by_preference(std::vector<PlannedCandidate>& plans);
+
 // The plans that no other beats in both time and memory, fastest first.
 std::vector<PlannedCandidate> frontier_of(std::vector<PlannedCandidate> planned);
 

@@ -115,7 +115,8 @@ UserError refusal(const fs::path& file) {
 enum class Attempt { kLocked, kHeldByAnother, kNoLocks, kFileChanged };
 
 Attempt try_lock(const fs::path& file, FileDescriptor& descriptor) {
-  descriptor = FileDescriptor(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  // A link would have the holder's name written into whatever file it leads to.
+  descriptor = FileDescriptor(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
   if (!descriptor.is_open()) throw_system_error(file, "make this file", errno);
   int result = 0;
   do {

@@ -155,6 +155,16 @@ TEST(DirectoryLock, IsOfTheFileThatHasTheName) {
   EXPECT_EQ(status, 0) << "two runs write to one directory";
 }
 
+// The holder's name would be written over what the link leads to.
+TEST(DirectoryLock, FollowsNoLink) {
+  const TestDirectory directory;
+  const fs::path other = directory.write("other.txt", "important");
+  fs::create_directory(directory.path() / "out");
+  fs::create_symlink(other, directory.path() / "out" / ".shoehorn_lock");
+  EXPECT_THROW(const DirectoryLock lock(directory.path() / "out"), SystemError);
+  EXPECT_EQ(read_text_file(other), "important");
+}
+
 TEST(DirectoryLock, ManyTakeTurns) {
   const TestDirectory directory;
   constexpr int kProcesses = 3;

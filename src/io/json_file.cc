@@ -134,17 +134,6 @@ JsonEvent event_of(json::parse_event_t event) {
   return JsonEvent::kValue;
 }
 
-// nlohmann's message without its prefix "[json.exception…] parse error at line 1, column 2: ".
-std::string reason_of(const json::exception& error) {
-  std::string text = error.what();
-  if (const size_t column = text.find(", column "); column != std::string::npos) {
-    if (const size_t colon = text.find(": ", column); colon != std::string::npos)
-      return text.substr(colon + 2);
-  }
-  if (const size_t bracket = text.find("] "); bracket != std::string::npos) return text.substr(bracket + 2);
-  return text;
-}
-
 void append_string(std::string& out, std::string_view text, bool ensure_ascii) {
   out += '"';
   for (size_t at = 0; at < text.size();) {
@@ -282,6 +271,16 @@ std::string format_any(const Json& value, const JsonFormat& format) {
 
 }  // namespace
 
+// "[json.exception.parse_error.101] parse error at line 1, column 2: …" and "[json.exception.out_of_range.406] …".
+std::string json_reason(std::string_view text) {
+  if (const size_t column = text.find(", column "); column != std::string_view::npos) {
+    if (const size_t colon = text.find(": ", column); colon != std::string_view::npos)
+      return std::string(text.substr(colon + 2));
+  }
+  const size_t bracket = text.find("] ");
+  return std::string(bracket == std::string_view::npos ? text : text.substr(bracket + 2));
+}
+
 json parse_json(std::string_view text, std::string_view what) {
   return parse_json(text, what, nullptr);
 }
@@ -302,9 +301,9 @@ json parse_json(std::string_view text, std::string_view what, const JsonFilter& 
     const size_t at = error.byte == 0 ? 0 : error.byte - 1;
     size_t added = 0;
     for (const Replaced& one : prepared.replaced) added += one.end <= at ? one.added : 0;
-    fail_at(text, at - added, what, reason_of(error));
+    fail_at(text, at - added, what, json_reason(error.what()));
   } catch (const json::exception& error) {
-    throw user_error("[{}] expected JSON, got {}; correct the file", what, reason_of(error));
+    throw user_error("[{}] expected JSON, got {}; correct the file", what, json_reason(error.what()));
   }
 }
 

@@ -31,6 +31,9 @@ nlohmann::json parse_json(std::string_view text, std::string_view what, const Js
 // parse_json of a file. UserError also if it does not exist; SystemError if it cannot be read.
 nlohmann::json read_json(const std::filesystem::path& path);
 
+// What the JSON library says is wrong, by its exception's text, without the prefix that names the exception and a place.
+std::string json_reason(std::string_view text);
+
 struct JsonFormat {
   int indent = 2;             // spaces per level; negative: one line with ", " and ": "
   bool sort_keys = true;      // has an effect for ordered_json only; json is always sorted

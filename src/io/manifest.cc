@@ -213,6 +213,14 @@ void verify_listed(const fs::path& file) {
   if (const std::optional<ListedFile> listed = find_listed(file)) verify_file(file, *listed, true);
 }
 
+void verify_companions(const fs::path& directory) {
+  const std::optional<Manifest> manifest = read_manifest(directory);
+  if (!manifest) return;
+  for (const auto& [name, listed] : *manifest) {
+    if (name == kConfigFileName || is_companion(name)) verify_file(directory / name, listed, true);
+  }
+}
+
 void verify_manifest(const fs::path& directory, VerifiedFiles verified) {
   const std::optional<Manifest> manifest = read_manifest(directory);
   if (!manifest) throw DamagedFile(directory / kManifestName, "expected a manifest, got none");

@@ -84,6 +84,10 @@ void verify_listed(const std::filesystem::path& file);
 
 // Which files a check of a directory reads to the end. Tensors (.safetensors) can instead be verified as they
 // are loaded.
+// Verifies what says what a model's weights mean, where the manifest of its directory lists it: config.json, tokenizer and other
+// companions (model_directory.h). DamagedFile if one is missing or differs.
+void verify_companions(const std::filesystem::path& directory);
+
 enum class VerifiedFiles { kAllButTensors, kAll };
 
 // DamagedFile if the directory has no manifest, or if a listed file is missing or differs.

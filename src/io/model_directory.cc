@@ -106,6 +106,10 @@ std::vector<fs::path> list_companions(const fs::path& directory) {
   return present;
 }
 
+bool is_companion(std::string_view name) {
+  return std::find(kCompanions.begin(), kCompanions.end(), name) != kCompanions.end();
+}
+
 bool belongs_to_tokenizer(const fs::path& file) {
   return file.filename() != "generation_config.json";
 }

@@ -38,6 +38,9 @@ ModelDirectory open_model_directory(const std::filesystem::path& path);
 // The companions in a directory, which needs neither config nor weights. UserError if it is not a directory.
 std::vector<std::filesystem::path> list_companions(const std::filesystem::path& directory);
 
+// Whether a file of this name is one.
+bool is_companion(std::string_view name);
+
 // Whether such a file is part of a tokenizer, by its name.
 bool belongs_to_tokenizer(const std::filesystem::path& file);
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "io/json_file.h"
 
 namespace shoehorn {
 
@@ -168,10 +169,8 @@ class HeaderReader {
   bool binary(std::vector<uint8_t>& /*value*/) { return reject("binary data"); }
 
   bool parse_error(size_t position, const std::string& /*token*/, const nlohmann::detail::exception& error) {
-    const std::string text = error.what();
-    const size_t colon = text.rfind(": ");
     throw user_error("[{}: header] expected JSON, got {} at byte {} of the header; is this file complete?",
-                     what_, colon == std::string::npos ? text : text.substr(colon + 2), position);
+                     what_, json_reason(error.what()), position);
   }
 
  private:

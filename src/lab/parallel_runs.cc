@@ -62,7 +62,7 @@ std::string line_of(const ParallelSetting& setting, const ParallelRun& run, int6
 // ddp over the host's memory, if it was measured.
 const ParallelResult* reference_of(const ParallelResults& results) {
   for (const ParallelResult& result : results.settings) {
-    if (result.setting.mode == "ddp" && !result.setting.link && !result.unmeasured()) return &result;
+    if (result.setting.mode == "ddp" && !result.setting.link && result.is_measured()) return &result;
   }
   return nullptr;
 }
@@ -203,7 +203,7 @@ nlohmann::ordered_json to_json(const ParallelResults& results) {
                              {"sent_bytes_in_step", run.sent_bytes},
                              {"process_bytes", run.process_bytes}});
     }
-    if (!result.unmeasured() && !result.runs.empty()) {
+    if (result.is_measured()) {
       const Spread speed = result.of(&ParallelRun::samples_per_second);
       one["samples_per_second"] = {{"median", speed.median}, {"low", speed.low}, {"high", speed.high}};
     }

@@ -50,6 +50,8 @@ struct ParallelResult {
   std::vector<ParallelRun> runs = {};
 
   const ParallelRun* unmeasured() const;
+  // Whether there are runs, and all were measured.
+  bool is_measured() const { return !runs.empty() && unmeasured() == nullptr; }
   // Over the runs, all of which must be measured.
   Spread of(double ParallelRun::* figure) const;
 };

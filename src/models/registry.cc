@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "io/json_file.h"
+#include "io/manifest.h"
 #include "io/model_directory.h"
 #include "io/tensor_files.h"
 #include "models/architecture_list.h"
@@ -98,6 +99,7 @@ std::unique_ptr<Model> model_of_config(const std::filesystem::path& file, std::o
 
 std::unique_ptr<Model> model_of_directory(const std::filesystem::path& directory, std::optional<Head> head) {
   const ModelDirectory opened = open_model_directory(directory);
+  verify_companions(directory);
   std::unique_ptr<Model> model = model_of_config(opened.config, head);
   if (const auto* language_model = dynamic_cast<const CausalLanguageModel*>(model.get());
       language_model != nullptr && language_model->ties_word_embeddings() &&

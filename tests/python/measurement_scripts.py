@@ -213,6 +213,14 @@ class Tables(unittest.TestCase):
         self.assertIn("| 1 / 1 | 1.000 |", box)
         self.assertIn("| 1 / 1 | 3.000 |", chest)
 
+    def test_the_newest_campaign_is_the_one_that_began_last(self):
+        # As names are sorted the other one would be the last.
+        for campaign_name, seconds, started in (("2026-01-02-box", 1.0, "09:00"), ("2026-01-02-abacus", 2.0, "17:00")):
+            path = self.put(campaign_name, "search_speed", {"cases": [{"name": "fit", "runs": [{"seconds": seconds, "peak_bytes": 2**27}]}]})
+            records.save(path, {**json.loads(path.read_text()), "started": f"2026-01-02T{started}:00+00:00"})
+        self.run_tables()
+        self.assertIn("| fit | 2.00 (2.00) | 128 |", self.block("search_speed"))
+
     def test_check_notices_a_changed_figure(self):
         path = self.put("2026-01-01-box", "step_bert_base_fp32", compared(2.5, 1.0))
         self.assertEqual(self.run_tables("--check")[0], 1)  # not written yet

@@ -104,7 +104,7 @@ MachineProfile machine_profile(int threads) {
 MachineLimits measure_machine_limits() {
   MachineLimits limits;
   limits.fp32_flops = product_flops(DType::kF32);
-  limits.bf16_flops = product_flops(DType::kBF16);
+  limits.bf16_flops = has_products_of(DType::kBF16) ? product_flops(DType::kBF16) : limits.fp32_flops;
   limits.bytes_per_second = memory_bytes_per_second();
   return limits;
 }
