@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "base/format.h"

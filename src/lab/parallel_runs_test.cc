@@ -10,7 +10,11 @@ namespace shoehorn {
 namespace {
 
 ParallelRun measured(double samples_per_second) {
-  return {.outcome = RunOutcome::kMeasured, .samples_per_second = samples_per_second, .train_seconds = 1};
+  ParallelRun run;
+  run.outcome = RunOutcome::kMeasured;
+  run.samples_per_second = samples_per_second;
+  run.train_seconds = 1;
+  return run;
 }
 
 // Stopped before every setting ran: what was measured is shown, and compared with what was measured.
