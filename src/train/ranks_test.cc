@@ -16,6 +16,7 @@ namespace shoehorn {
 namespace {
 
 using namespace testing;
+namespace fs = std::filesystem;
 
 // 28 samples are 7 micro-batches an epoch, so that the last window has fewer than there are ranks, or one that is short.
 TEST_F(Ranks, TrainAsOneRankDoes) {
