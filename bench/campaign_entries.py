@@ -53,6 +53,8 @@ DECODER_PLANS = {
     "llama_1b_checkpointing": "--model llama-1b --max_seq_length 512 --per_device_train_batch_size 1 --gradient_checkpointing",
     "llama_70b": "--model llama-70b --max_seq_length 512 --per_device_train_batch_size 1 --memory_budget 2000GiB",
 }
+# A rank of 8 with BERT-large, a sequence of 128 tokens each.
+RANK_PLANS = {f"{dtype}_stage_{stage}": f"--zero_stage {stage}{flag}" for dtype, flag in (("fp32", ""), ("bf16", " --bf16")) for stage in range(4)}
 MRPC = ".cache/mrpc/msr_paraphrase_train.txt"
 TEXTS = (".cache/shakespeare/input.txt", ".cache/wikitext-2/valid.txt")
 MRPC_COLUMNS = "--text_column_names '#1 String,#2 String' --label_column_name Quality"
@@ -126,6 +128,11 @@ def peak(name, words):
 
 def decoder_plan(name, flags):
     return Entry(f"plan_decoder_{name}", f"build/shoehorn plan {flags} --json", 0.1, 2, ("build/shoehorn",))
+
+
+def rank_plan(name, flags):
+    command = "build/shoehorn plan --model_name_or_path bert-large --world_size 8 --per_device_train_batch_size 1 --max_seq_length 128"
+    return Entry(f"plan_rank_{name}", f"{command} --num_threads 2 {flags} --json", 0.1, 2, ("build/shoehorn",))
 
 
 def text(setting):
@@ -236,6 +243,7 @@ ENTRIES = [
     *(tokenizer_family(family) for family in FAMILIES),
     *(plan(name, flags) for name, flags in PLANS.items()),
     *(decoder_plan(name, flags) for name, flags in DECODER_PLANS.items()),
+    *(rank_plan(name, flags) for name, flags in RANK_PLANS.items()),
     *(peak(name, words) for name, words in PEAKS.items()),
     Entry(
         "parallel_gpt2",

@@ -416,6 +416,16 @@ def lora_table(machine):
     return header, plan_rows(machine, LORA_PLANS, columns)
 
 
+def rank_plan_table(machine):
+    columns = ((at_path("arena_bytes"), 0, MIB), (at_path("sent_bytes_in_step"), 0, MIB))
+    rows = []
+    for stage in range(4):
+        names = machine.names(f"plan_rank_{dtype}_stage_{stage}" for dtype in ("fp32", "bf16"))
+        if names:
+            rows.append([str(stage), *(middle(machine.of(name), *column) for name in names for column in columns)])
+    return ("`--zero_stage`", "float32: holds, MiB", "sends, MiB", "bf16: holds, MiB", "sends, MiB"), rows
+
+
 def optimizer_plan_table(machine):
     peak = at_path("process_peak_bytes")
     rows = [[OPTIMIZER_PLANS[name], middle(machine.of(name), peak, 0, MIB)] for name in machine.names(OPTIMIZER_PLANS)]
@@ -437,6 +447,7 @@ def search_speed_table(machine):
 
 
 LORA_PLANS = PLANS[:8]
+RANK_PLANS = tuple(f"plan_rank_{name}" for name in entries.RANK_PLANS)
 OPTIMIZER_PLANS = {"plan_full": "AdamW", "plan_lion": "Lion", "plan_adafactor": "Adafactor", "plan_sgd": "SGD"}
 
 
@@ -636,6 +647,7 @@ FIGURES = [
     Figure("predict_times", ("predict_times",), predict_times_table, only_newest=True),
     Figure("fit_choice", ("fit_choice",), fit_choice_table, only_newest=True),
     Figure("lora", LORA_PLANS, lora_table),
+    Figure("rank_plans", RANK_PLANS, rank_plan_table, only_newest=True),
     Figure("optimizers", tuple(OPTIMIZER_PLANS), optimizer_plan_table),
     Figure("transcript", ("demo",), transcript, only_newest=True),
     Figure("demo", ("demo", "fresh_bookworm", "fresh_trixie"), demo_table),

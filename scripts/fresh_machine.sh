@@ -2,10 +2,11 @@
 # Follows the README on an empty Debian: makes a root that holds a minimal system and make, clones the committed tree
 # into it and runs the README's commands there.
 #
-#   scripts/fresh_machine.sh SUITE [demo|test|setup]
+#   scripts/fresh_machine.sh SUITE [demo|test|both|setup]
 #
-# SUITE: bookworm (Debian 12) or trixie (Debian 13). demo: `make demo` (the default); test: `make test`; setup: the
-# packages, the headers that the sources include, the configuration and the build of one small program, in a few minutes.
+# SUITE: bookworm (Debian 12) or trixie (Debian 13). demo: `make demo` (the default); test: `make test`; both: the first and
+# then the second; setup: the packages, the headers that the sources include, the configuration and the build of one small
+# program, in a few minutes.
 #
 # Variables: DEBIAN_MIRROR, the mirror unless that of this machine's apt is to serve; FRESH_MACHINE_DIR, where to make
 # the root (some GiB; it is removed in the end); FRESH_MACHINE_KEEP=1 keeps it. The root has this machine's way to the
@@ -16,11 +17,12 @@ set -eu
 cd "$(dirname "$0")/.."
 suite=${1:-}
 job=${2:-demo}
-case "$suite" in bookworm | trixie) ;; *) echo "usage: $0 bookworm|trixie [demo|test|setup]" >&2; exit 2 ;; esac
+case "$suite" in bookworm | trixie) ;; *) echo "usage: $0 bookworm|trixie [demo|test|both|setup]" >&2; exit 2 ;; esac
 case "$job" in
   demo | test) commands="make $job" ;;
+  both) commands='begin=$(date +%s) && make demo && echo "make demo: $(($(date +%s) - begin)) s" && make test' ;;
   setup) commands="make setup && scripts/outside_headers.sh && make build/build.ninja && ninja -C build base_test src/exec/cpu/CMakeFiles/shoehorn_exec_cpu.dir/products/matmul_onednn.cc.o && build/src/base/base_test --gtest_brief=1" ;;
-  *) echo "usage: $0 bookworm|trixie [demo|test|setup]" >&2; exit 2 ;;
+  *) echo "usage: $0 bookworm|trixie [demo|test|both|setup]" >&2; exit 2 ;;
 esac
 
 cannot() { echo "no fresh $suite here: $1" >&2; exit 77; }

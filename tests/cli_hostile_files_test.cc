@@ -171,6 +171,8 @@ TEST_F(HostileFiles, PatternsHaveLimits) {
   expect_failure(train_words({"--freeze", "(.*)*(.*)*[XY]$"}), 2, {"--freeze", "100000 steps"});
   expect_failure(train_words({"--freeze", std::string(100'000, '(')}), 2, {"--freeze", "longer than"});
   expect_failure(train_words({"--freeze", "layer("}), 2, {"--freeze", "regular expression"});
+  expect_failure({"fit", "--model_name_or_path", model(), "--freeze", "layer("}, 2,
+                 {"error: [--freeze layer(] expected a regular expression"});
 }
 
 // As run_glue does it, and says it. The model has 64 positions.

@@ -54,7 +54,9 @@ TEST_F(CliTwoRuns, TheSecondIsRefusedAndChangesNothing) {
       train_words({"--resume_from_checkpoint"}),
       train_words({"--save_strategy", "no", "--output_dir", path("first/../out/.")}),
       {"eval", "--model_name_or_path", model(), "--validation_file", path("validation.csv"), "--output_dir",
-       output()}};
+       output()},
+      train_words({"--fit"}),
+      {"tokenizer", "train", "--vocab_size", "300", "--output_dir", output(), path("validation.csv")}};
   for (const std::vector<std::string>& words : seconds) {
     expect_failure(words, 2, {holder, ", since 2", "give another directory"});
     EXPECT_EQ(state(), before);

@@ -104,11 +104,10 @@ class GoldenBatch {
 // bf16, fp16: twice what torch.autocast loses with the same weights and samples, and one step at the tensor's
 // largest element. Twice, because its error is one draw of the roundings of some other order of sums, and the
 // largest of a few elements may be small by chance, as may the step (decoder_make.py takes the largest of several
-// draws). Four times without fusion, which rounds between ops that autocast runs in fp32.
+// draws).
 class Tolerance {
  public:
-  Tolerance(const StepOptions& step, const nlohmann::json& facts)
-      : precision_(step.precision), factor_(step.skip_passes.contains("fuse") ? 4 : 2) {
+  Tolerance(const StepOptions& step, const nlohmann::json& facts) : precision_(step.precision) {
     const Precision precision = step.precision;
     if (precision != Precision::kFloat32)
       autocast_ = facts["autocast"][precision == Precision::kBfloat16 ? "bf16" : "fp16"];
@@ -118,7 +117,7 @@ class Tolerance {
   double logits(double largest) const { return of("logits", std::max(2.0, largest)); }
   double gradient(const std::string& name, double largest) const {
     if (precision_ == Precision::kFloat32) return kFloat32Steps * std::max(0.05, largest);
-    return factor_ * autocast_["gradients"][name].get<double>() + step_at(largest);
+    return 2 * autocast_["gradients"][name].get<double>() + step_at(largest);
   }
 
  private:
@@ -126,7 +125,7 @@ class Tolerance {
 
   double of(const char* what, double largest) const {
     if (precision_ == Precision::kFloat32) return kFloat32Steps * largest;
-    return factor_ * autocast_[what].get<double>() + step_at(largest);
+    return 2 * autocast_[what].get<double>() + step_at(largest);
   }
   // The distance of this number from the next larger one.
   double step_at(double value) const {
@@ -135,7 +134,6 @@ class Tolerance {
   }
 
   Precision precision_;
-  double factor_;
   nlohmann::json autocast_;
 };
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "bert_goldens.h"
@@ -12,6 +13,7 @@
 #include "io/json_file.h"
 #include "io/safetensors.h"
 #include "io/test_directory.h"
+#include "models/registry.h"
 #include "train/test_support.h"
 
 namespace shoehorn {
@@ -28,9 +30,10 @@ std::vector<int32_t> read_integers(const SafetensorsFile& file, const std::strin
   return values;
 }
 
-// The golden's samples of these rows, in this order.
-Dataset golden_samples(const std::vector<int64_t>& rows, const std::vector<size_t>& ignored = {}) {
-  const SafetensorsFile file = SafetensorsFile::open(kBertGolden / "golden.safetensors");
+// The samples of these rows of a directory's golden, in this order.
+Dataset golden_samples(const std::vector<int64_t>& rows, const std::vector<size_t>& ignored = {},
+                       const std::filesystem::path& directory = kBertGolden) {
+  const SafetensorsFile file = SafetensorsFile::open(directory / "golden.safetensors");
   const auto width = static_cast<size_t>(file.tensor("input_ids").shape[1]);
   const std::vector<int32_t> ids = read_integers(file, "input_ids");
   const std::vector<int32_t> types = read_integers(file, "token_type_ids");
@@ -189,40 +192,43 @@ TEST_P(TrainGoldenWeights, AfterAdamW) {
 INSTANTIATE_TEST_SUITE_P(Trained, TrainGoldenWeights, ::testing::Values("adamw", "lora"),
                          [](const auto& info) { return info.param; });
 
-// One step without learning: loss and gradient norm of the golden's batch `main`, through the whole Trainer.
-class TrainGoldenBatch : public ::testing::Test {
+// One step without learning: loss and gradient norm of the golden's batch `main`, through the whole Trainer. The
+// models' layers are of the same sizes.
+class TrainGoldenBatch : public ::testing::TestWithParam<std::filesystem::path> {
  protected:
   void expect_step(TrainingArguments args, const json& golden, const std::vector<size_t>& ignored = {}) {
     args.max_steps = 1;
     args.learning_rate = 0;
     args.train_sampling_strategy = "sequential";
-    const BertForSequenceClassification model = golden_model();
-    Trainer trainer(model, args, golden_samples(kMainRows, ignored), {}, {.weights = kBertGolden});
+    const std::unique_ptr<Model> model =
+        AutoModelForSequenceClassification::from_config(GetParam() / "config.json");
+    Trainer trainer(*model, args, golden_samples(kMainRows, ignored, GetParam()), {},
+                    {.weights = GetParam()});
     trainer.train();
     const double loss = golden["loss"].get<double>();
     const double norm = golden["gradient_norm"].get<double>();
     EXPECT_NEAR(logged(trainer.state(), "loss").at(0), loss, rounding_error(kLossRoundings, loss));
     EXPECT_NEAR(logged(trainer.state(), "grad_norm").at(0), norm, rounding_error(kGradientRoundings, norm));
   }
-  const json golden_ = read_json(kBertGolden / "golden.json");
+  const json golden_ = read_json(GetParam() / "golden.json");
 };
 
-TEST_F(TrainGoldenBatch, Whole) {
+TEST_P(TrainGoldenBatch, Whole) {
   expect_step(quiet_arguments(8), golden_["main"]);
 }
 
-TEST_F(TrainGoldenBatch, LabelSmoothing) {
+TEST_P(TrainGoldenBatch, LabelSmoothing) {
   TrainingArguments args = quiet_arguments(8);
   args.label_smoothing_factor = golden_["label_smoothing"]["label_smoothing_factor"].get<double>();
   expect_step(args, golden_["label_smoothing"]);
 }
 
-TEST_F(TrainGoldenBatch, IgnoredLabels) {
+TEST_P(TrainGoldenBatch, IgnoredLabels) {
   expect_step(quiet_arguments(8), golden_["ignored_labels"], {1, 4});
 }
 
 // Micro-batches of 3, 3 and 2 samples equal the whole batch: the last one is short.
-TEST_F(TrainGoldenBatch, AccumulatedInBothOrders) {
+TEST_P(TrainGoldenBatch, AccumulatedInBothOrders) {
   for (const char* order : {"micro_batch", "layer_major"}) {
     SCOPED_TRACE(order);
     TrainingArguments args = quiet_arguments(3);
@@ -231,6 +237,9 @@ TEST_F(TrainGoldenBatch, AccumulatedInBothOrders) {
     expect_step(args, golden_["main"]);
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Models, TrainGoldenBatch, ::testing::Values(kBertGolden, kDistilBertGolden),
+                         [](const auto& info) { return info.param.filename().string(); });
 
 }  // namespace
 }  // namespace shoehorn

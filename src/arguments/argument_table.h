@@ -140,6 +140,7 @@ struct ArgumentSpec {
   std::vector<ArgumentChoice> choices = {};
   std::string_view true_text = {};   // for a text flag that may also be a boolean: what true means …
   std::string_view false_text = {};  // … and what false means
+  bool lists_patterns = false;       // a list of regular expressions, whose own commas end none of them
   bool takes_json = false;           // a text flag whose value may be an object in a configuration file
   ArgumentRewrite rewrite = nullptr;
   bool is_always_so = false;  // what it asks for is so without it

@@ -209,6 +209,22 @@ TEST(ArgumentTable, ParsesEveryForm) {
 }
 
 // Micro-batches and their number follow from an effective batch, where the user left them open.
+TEST(ArgumentTable, CommasOfAPatternEndNone) {
+  const auto patterns_of = [](const std::string& text) {
+    TrainingArguments args;
+    apply_text(*find_argument("freeze"), text, "--freeze", args);
+    return args.freeze;
+  };
+  EXPECT_EQ(patterns_of("a, b ,,c"), (Words{"a", "b", "c"}));
+  EXPECT_EQ(patterns_of("a{1,3},b{2,},c"), (Words{"a{1,3}", "b{2,}", "c"}));
+  EXPECT_EQ(patterns_of("[,(],(x,(y,z)),w"), (Words{"[,(]", "(x,(y,z))", "w"}));
+  EXPECT_EQ(patterns_of(R"(a\,b,\[c,d\()"), (Words{R"(a\,b)", R"(\[c)", R"(d\()"}));
+  // A brace that opens no repetition stands for itself.
+  EXPECT_EQ(patterns_of("a{b,c{1,x}"), (Words{"a{b", "c{1", "x}"}));
+  EXPECT_EQ(patterns_of("layer(,b"), Words{"layer(,b"}) << "the expression's error names all of it";
+  EXPECT_EQ(patterns_of("a),b,c\\"), (Words{"a)", "b", "c\\"}));
+}
+
 TEST(ArgumentTable, AnEffectiveBatchIsDivided) {
   const auto divided = [](const std::vector<std::string>& flags, int64_t ranks) {
     std::vector<std::string> words = {"--model_name_or_path", "m", "--train_file", "t", "--output_dir", "o"};

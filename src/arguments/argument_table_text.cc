@@ -57,6 +57,46 @@ std::vector<std::string> split_commas(std::string_view text) {
   }
 }
 
+// The length of a repetition such as {1,3} that the text begins with; 0 if it begins with none.
+size_t repetition_length(std::string_view text) {
+  const size_t end = text.find_first_not_of("0123456789,", 1);
+  return end != std::string_view::npos && text[end] == '}' ? end + 1 : 0;
+}
+
+// Regular expressions with commas between them. A comma of a class, a group or a repetition, and one behind a backslash, is
+// the expression's own.
+std::vector<std::string> split_patterns(std::string_view text) {
+  std::vector<std::string> patterns;
+  size_t begin = 0;
+  int64_t groups = 0;
+  bool in_class = false;
+  const auto take = [&](size_t end) {
+    if (const std::string pattern = strip(text.substr(begin, end - begin)); !pattern.empty())
+      patterns.push_back(pattern);
+    begin = end + 1;
+  };
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '\\') {
+      ++i;
+    } else if (in_class) {
+      in_class = c != ']';
+    } else if (c == '[') {
+      in_class = true;
+    } else if (c == '(') {
+      ++groups;
+    } else if (c == ')') {
+      --groups;
+    } else if (c == '{') {
+      i += std::max<size_t>(repetition_length(text.substr(i)), 1) - 1;
+    } else if (c == ',' && groups <= 0) {
+      take(i);
+    }
+  }
+  take(text.size());
+  return patterns;
+}
+
 // Without a unit so few bytes are a unit that was forgotten: no budget is so small.
 constexpr int64_t kLeastBareBytes = int64_t{1} << 20;
 
@@ -165,7 +205,7 @@ ArgumentValue argument_from_text(const ArgumentSpec& spec, const std::string& te
     case ArgumentKind::kBytes:
       return bytes_from_text(text, source);
     case ArgumentKind::kList:
-      return split_commas(text);
+      return spec.lists_patterns ? split_patterns(text) : split_commas(text);
     case ArgumentKind::kKwargs:
       // The name of a configuration file, of what is refused whatever it holds.
       if (is_lacking(spec) && text.ends_with(".json")) return text;

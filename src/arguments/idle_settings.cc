@@ -6,6 +6,8 @@
 #include <initializer_list>
 #include <string_view>
 
+#include "arguments/block_arguments.h"
+
 namespace shoehorn {
 namespace {
 
@@ -40,7 +42,8 @@ class IdleSettings {
 
 }  // namespace
 
-std::vector<std::string> notices_of_idle_settings(const ParsedArguments& parsed, bool evaluates) {
+std::vector<std::string> notices_of_idle_settings(const ParsedArguments& parsed, bool evaluates,
+                                                  std::string_view task) {
   const TrainingArguments& args = parsed.arguments;
   const std::string_view optimizer = optimizer_name(args);
   IdleSettings idle(parsed);
@@ -49,9 +52,15 @@ std::vector<std::string> notices_of_idle_settings(const ParsedArguments& parsed,
   };
   idle.check(args.max_steps <= 0, {"num_train_epochs"}, "max_steps is set");
   idle.check(args.warmup_steps == 0, {"warmup_ratio"}, "warmup_steps is set");
+  idle.check(!is_one_of(args.lr_scheduler_type, {"constant", kReduceLrOnPlateau}),
+             {"warmup_steps", "warmup_ratio"}, is("lr_scheduler_type", args.lr_scheduler_type));
+  idle.check(args.train_sampling_strategy == "random", {"data_seed"},
+             is("train_sampling_strategy", args.train_sampling_strategy));
   idle.check(is_one_of(optimizer, {"adamw", "adamw_8bit", "lion"}), {"adam_beta1", "adam_beta2"},
              is("optim", args.optim));
   idle.check(is_one_of(optimizer, {"adamw", "adamw_8bit"}), {"adam_epsilon"}, is("optim", args.optim));
+  idle.check(reports_to(args, "html"), {"run_name"}, "report_to asks for no report in HTML");
+  idle.check(reports_to(args, "tensorboard"), {"logging_dir"}, "report_to asks for no files of TensorBoard");
   idle.check(args.logging_strategy == "steps", {"logging_steps"},
              is("logging_strategy", args.logging_strategy));
   idle.check(args.save_strategy == "steps", {"save_steps"}, is("save_strategy", args.save_strategy));
@@ -74,7 +83,10 @@ std::vector<std::string> notices_of_idle_settings(const ParsedArguments& parsed,
   idle.check(args.zero_stage > 0, {"zero_group_size"}, is("zero_stage", std::to_string(args.zero_stage)));
   idle.check(args.zero_stage == 3, {"zero_prefetch_layers", "zero_persistence_threshold"},
              is("zero_stage", std::to_string(args.zero_stage)));
-  idle.check(false, {"test_file", "max_predict_samples"}, "train predicts nothing; shoehorn predict does");
+  idle.check(task != kCausalLanguageModel, {"task_name", "problem_type", "label_column_name", "id_column"},
+             is("task", std::string(task)));
+  idle.check(false, {"test_file", "test_file_format", "max_predict_samples"},
+             "train predicts nothing; shoehorn predict does");
   return idle.take();
 }
 

@@ -108,6 +108,7 @@ Anatomy take_apart(const TrainingArguments& args, const Model& model, Dataset da
       work = planned_work(trainer.session());
     }
   }
+  throw_if_stop_requested();
   // The trainer's memory is given back first: measuring the limits takes some.
   anatomy.operations =
       operation_anatomy(work, with_limits ? std::optional(measured_limits(*backend, args)) : std::nullopt);

@@ -17,6 +17,7 @@
 #include "cli/commands.h"
 #include "cli/thread_option.h"
 #include "data/table.h"
+#include "io/directory_lock.h"
 #include "io/file.h"
 #include "io/input_stream.h"
 #include "io/json_file.h"
@@ -317,6 +318,7 @@ int run_tokenizer_train(const std::vector<std::string>& words) {
   const Sources sources = open_sources(files, given.text("text_column_name"));
   const fs::path directory = given.text("output_dir");
   check_directory(directory, given.flag("overwrite_output_dir"));
+  const DirectoryLock lock(directory);
 
   const StopSignals signals;
   const auto start = std::chrono::steady_clock::now();

@@ -190,6 +190,8 @@ int run_fitted(const std::vector<std::string>& words) {
   const CommandOptions options = parse_options(fit_option_rows(), words, OtherWords::kTableFlags);
   constexpr int64_t kVerified = 3;
   FoundFit found;
+  // Before the search rather than behind it.
+  DirectoryLock::require_free(parse_arguments(Command::kTrain, options.rest).arguments.output_dir);
   const StopSignals signals;
   with_kept_text(kNotBegun, [&] { find_fit(options, kVerified, found); });
   if (!found.report.chosen) throw DoesNotFit(format_no_fit(found.report));
@@ -273,7 +275,7 @@ int run_train(const std::vector<std::string>& words) {
   print_text(args, task.summary + task.notices);
   for (TrainingArguments* written : {&args, &given}) keep_columns(task, *written);
   const bool evaluates = task.validation.size() > 0 && args.do_eval.value_or(true);
-  for (const std::string& notice : notices_of_idle_settings(parsed, task.validation.size() > 0))
+  for (const std::string& notice : notices_of_idle_settings(parsed, task.validation.size() > 0, args.task))
     print_text(args, notice + "\n");
   const std::unique_ptr<Trainer> planned = with_kept_text(kNotBegun, [&] {
     return std::make_unique<Trainer>(*source.model, args, std::move(task.train), std::move(task.validation),

@@ -100,9 +100,12 @@ std::vector<std::string> completed_to_train(const std::vector<std::string>& give
 nlohmann::json plan_in_process(const std::vector<std::string>& given, const std::vector<std::string>& added) {
   std::vector<std::string> words = joined(joined({own_program().string(), "plan"}, given), added);
   words.insert(words.end(), {"--json", "--memory_budget", kNoBudget});
-  const FinishedProcess finished = run_process(words);
-  if (finished.exit_code != 0)
-    throw user_error("[fit] expected a plan of {}, got: {}", shell_words(words), finished.error);
+  const FinishedProcess finished = run_shoehorn(words);
+  if (finished.exit_code != 0) {
+    const RunFailure failure = failure_of(finished);
+    if (failure.outcome != RunOutcome::kFailed) throw UserError(failure.reason);
+    throw system_error("[fit] expected a plan of {}, got: {}", shell_words(words), failure.reason);
+  }
   return parse_json(finished.output, "shoehorn plan");
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/content_hash.h"
 #include "base/error.h"
+#include "data/data_set_file.h"
 #include "data/shard_source.h"
 #include "io/checksummed_files.h"
 #include "io/file.h"
@@ -31,13 +32,6 @@ namespace {
 // Raised where the same text, tokenizer and options come to give other samples, or data_set.json is to say more.
 constexpr int kVersion = 2;
 constexpr const char* kHint = "remove the directory, or give --overwrite_cache to tokenize the text again";
-constexpr const char* kDataSetFile = "data_set.json";
-
-json to_json(const LabelMap& labels) {
-  return {{"problem_type", problem_type_name(labels.problem)},
-          {"names", labels.names},
-          {"takes_ids", labels.takes_ids}};
-}
 
 // A name beside `final` that nobody reads by.
 fs::path temporary_name(const fs::path& final) {
@@ -101,56 +95,6 @@ void discard(const fs::path& final) {
   remove_path(leftover);
 }
 
-DamagedFile damaged(const fs::path& path, const std::string& defect) {
-  return {path, defect, kHint};
-}
-
-const json& member(const json& object, const char* name, const fs::path& path) {
-  const auto found = object.find(name);
-  if (found == object.end()) throw damaged(path, fmt::format("expected '{}', got none", name));
-  return *found;
-}
-
-std::string text_of(const json& object, const char* name, const fs::path& path) {
-  const json& value = member(object, name, path);
-  if (!value.is_string())
-    throw damaged(path, fmt::format("expected a text as '{}', got {}", name, value.dump()));
-  return value.get<std::string>();
-}
-
-std::vector<std::string> texts_of(const json& object, const char* name, const fs::path& path) {
-  const json& value = member(object, name, path);
-  const bool are_texts =
-      value.is_array() && std::ranges::all_of(value, [](const json& one) { return one.is_string(); });
-  if (!are_texts)
-    throw damaged(path, fmt::format("expected a list of texts as '{}', got {}", name, value.dump()));
-  return value.get<std::vector<std::string>>();
-}
-
-int64_t count_of(const json& object, const char* name, const fs::path& path) {
-  const json& value = member(object, name, path);
-  const std::optional<int64_t> count = whole_number(value);
-  if (!count || *count < 0)
-    throw damaged(path, fmt::format("expected a number as '{}', got {}", name, value.dump()));
-  return *count;
-}
-
-bool flag_of(const json& object, const char* name, const fs::path& path) {
-  const json& value = member(object, name, path);
-  if (!value.is_boolean())
-    throw damaged(path, fmt::format("expected true or false as '{}', got {}", name, value.dump()));
-  return value.get<bool>();
-}
-
-LabelMap labels_from(const json& object, const fs::path& path) {
-  const std::string problem = text_of(object, "problem_type", path);
-  const std::optional<ProblemType> known = find_problem_type(problem);
-  if (!known) throw damaged(path, fmt::format("expected a known problem_type, got '{}'", problem));
-  return {.problem = *known,
-          .names = texts_of(object, "names", path),
-          .takes_ids = flag_of(object, "takes_ids", path)};
-}
-
 // A data set that is whole, and what its data_set.json says.
 struct OpenedDataSet {
   fs::path path;  // of that file
@@ -162,15 +106,16 @@ OpenedDataSet open_data_set(const fs::path& directory, const std::string& key) {
   const std::optional<Manifest> manifest = read_manifest(directory);
   const fs::path path = directory / kDataSetFile;
   if (!manifest || !manifest->contains(kDataSetFile))
-    throw damaged(directory / kManifestName, "expected the checksum of data_set.json, got none");
+    throw DamagedFile(directory / kManifestName, "expected the checksum of data_set.json, got none");
   verify_listed(path);
   const json file = read_json(path);
-  if (!file.is_object()) throw damaged(path, "expected an object, got " + file.dump());
-  if (const std::string found = text_of(file, "key", path); found != key) {
-    throw damaged(path, fmt::format("expected the data set of the key {}, got that of {}", key, found));
+  DataSetIdentity identity = data_set_identity_from_json(file, path);
+  if (identity.key != key) {
+    throw DamagedFile(path,
+                      fmt::format("expected the data set of the key {}, got that of {}", key, identity.key));
   }
-  const auto source = std::make_shared<const ShardSource>(directory, texts_of(file, "shards", path),
-                                                          *manifest, text_of(file, "content_hash", path));
+  const auto source = std::make_shared<const ShardSource>(directory, identity.shards, *manifest,
+                                                          std::move(identity.content_hash));
   return {.path = path, .file = file, .dataset = Dataset(source)};
 }
 
@@ -227,7 +172,7 @@ OpenedDataSet open_or_write(const DataFiles& texts, const std::string& key, cons
   try {
     return open_data_set(final, key);
   } catch (const DamagedFile& damage) {
-    throw damaged(damage.path(), damage.defect());
+    throw DamagedFile(damage.path(), damage.defect(), kHint);
   }
 }
 
@@ -282,29 +227,15 @@ std::string dataset_key(const DataFiles& files, const LoadOptions& options, cons
 
 LoadedDataset load_cached_dataset(const DataFiles& files, const TokenizeFunction& tokenize,
                                   const LoadOptions& options, const DatasetCacheOptions& cache) {
-  const OpenedDataSet opened = open_or_write(
-      files, dataset_key(files, options, cache.tokenizer), cache,
-      [&](const fs::path& directory, std::vector<std::string>& shards) {
-        const LoadedDataset loaded = stream_dataset(files, tokenize, options, directory, shards);
-        return json{{"labels", to_json(loaded.labels)},    {"labels_are_ids", loaded.labels_are_ids},
-                    {"text_columns", loaded.text_columns}, {"label_columns", loaded.label_columns},
-                    {"notices", loaded.notices},           {"invalid_utf8", loaded.invalid_utf8},
-                    {"empty_texts", loaded.empty_texts}};
-      });
-  const json& file = opened.file;
-  LabelMap labels = labels_from(member(file, "labels", opened.path), opened.path);
-  std::vector<std::string> label_columns = texts_of(file, "label_columns", opened.path);
-  if (labels.names.empty() && !label_columns.empty())
-    throw damaged(opened.path, "expected names of labels, got none");
-  return {.dataset = opened.dataset,
-          .labels = std::move(labels),
-          .text_columns = texts_of(file, "text_columns", opened.path),
-          .label_columns = std::move(label_columns),
-          .notices = texts_of(file, "notices", opened.path),
-          .invalid_utf8 = count_of(file, "invalid_utf8", opened.path),
-          .empty_texts = count_of(file, "empty_texts", opened.path),
-          .labels_are_ids = flag_of(file, "labels_are_ids", opened.path),
-          .files = opened.path.parent_path()};
+  const OpenedDataSet opened =
+      open_or_write(files, dataset_key(files, options, cache.tokenizer), cache,
+                    [&](const fs::path& directory, std::vector<std::string>& shards) {
+                      return to_json(stream_dataset(files, tokenize, options, directory, shards));
+                    });
+  LoadedDataset loaded = loaded_dataset_from_json(opened.file, opened.path);
+  loaded.dataset = opened.dataset;
+  loaded.files = opened.path.parent_path();
+  return loaded;
 }
 
 std::string texts_key(const DataFiles& files, const TextOptions& options, const std::string& tokenizer) {
@@ -324,17 +255,12 @@ LoadedTexts load_cached_texts(const DataFiles& files, const TokenizeFunction& to
   const OpenedDataSet opened =
       open_or_write(files, texts_key(files, options, cache.tokenizer), cache,
                     [&](const fs::path& directory, std::vector<std::string>& shards) {
-                      const LoadedTexts loaded = stream_texts(files, tokenize, options, directory, shards);
-                      return json{{"text_column", loaded.text_column},
-                                  {"invalid_utf8", loaded.invalid_utf8},
-                                  {"empty_texts", loaded.empty_texts}};
+                      return to_json(stream_texts(files, tokenize, options, directory, shards));
                     });
-  const json& file = opened.file;
-  return {.texts = opened.dataset,
-          .text_column = text_of(file, "text_column", opened.path),
-          .invalid_utf8 = count_of(file, "invalid_utf8", opened.path),
-          .empty_texts = count_of(file, "empty_texts", opened.path),
-          .files = opened.path.parent_path()};
+  LoadedTexts loaded = loaded_texts_from_json(opened.file, opened.path);
+  loaded.texts = opened.dataset;
+  loaded.files = opened.path.parent_path();
+  return loaded;
 }
 
 }  // namespace shoehorn

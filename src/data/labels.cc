@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -50,6 +51,18 @@ bool is_word_for_nothing(std::string_view text) {
   return std::find(kWords.begin(), kWords.end(), text) != kWords.end();
 }
 
+// A number that no loss can be computed from: a word for infinity, or 1e999.
+bool is_infinite_number(std::string_view text) {
+  if (!text.empty() && text.front() == '+') text.remove_prefix(1);
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return end == text.data() + text.size() && (error == std::errc::result_out_of_range || std::isinf(value));
+}
+
+bool is_blank(std::string_view text) {
+  return text.find_first_not_of(" \t\r\n\v\f") == std::string_view::npos;
+}
+
 bool is_negative_integer(std::string_view text, CellKind kind) {
   return kind == CellKind::kInteger && parse_number<int64_t>(text) < 0;
 }
@@ -90,6 +103,13 @@ struct Cell {
           : "");
 }
 
+[[noreturn]] void infinite_label(const Table& table, Cell cell) {
+  throw user_error(
+      "[{}] expected a finite number as label in column '{}', got '{}'; remove the row or correct it",
+      table.place(cell.row), name_of(table, cell.column),
+      shorten(column_of(table, cell.column).text(cell.row), kShownLabelBytes));
+}
+
 // Calls visit(text, kind, cell) for each label of the columns: those of a list one by one.
 template <typename Visit>
 void for_each_label(const Table& table, const std::vector<int64_t>& columns, const Visit& visit) {
@@ -112,7 +132,7 @@ struct LabelForms {
   bool has_integer = false;
   bool are_flags = true;  // each is 0, 1, true or false
   // The first of its kind.
-  std::optional<Cell> real, word, word_for_nothing, negative;
+  std::optional<Cell> real, word, word_for_nothing, infinity, negative;
 
   bool are_numbers() const { return !word && (has_integer || real); }
 };
@@ -127,16 +147,22 @@ LabelForms forms_of(const Table& table, const std::vector<int64_t>& columns) {
     for (int64_t row = 0; row < column.size(); ++row) forms.has_list |= column.kind(row) == CellKind::kList;
   }
   for_each_label(table, columns, [&](std::string_view text, CellKind kind, Cell cell) {
-    if (kind == CellKind::kNull) missing_label(table, cell);
+    if (kind == CellKind::kNull || (kind == CellKind::kString && is_blank(text))) missing_label(table, cell);
     if (is_negative_integer(text, kind)) note(forms.negative, cell);
     forms.has_integer |= kind == CellKind::kInteger;
     forms.are_flags &= parse_flag(text, kind).has_value();
     if (kind == CellKind::kReal) note(forms.real, cell);
-    if (kind == CellKind::kString)
-      note(is_word_for_nothing(text) ? forms.word_for_nothing : forms.word, cell);
+    if (kind == CellKind::kString) {
+      note(is_word_for_nothing(text)  ? forms.word_for_nothing
+           : is_infinite_number(text) ? forms.infinity
+                                      : forms.word,
+           cell);
+    }
   });
   if (forms.are_numbers() && forms.word_for_nothing) missing_label(table, *forms.word_for_nothing);
-  if (!forms.are_numbers() && !forms.word) forms.word = forms.word_for_nothing;
+  if (forms.are_numbers() && forms.infinity) infinite_label(table, *forms.infinity);
+  if (!forms.are_numbers() && !forms.word)
+    forms.word = forms.infinity ? forms.infinity : forms.word_for_nothing;
   return forms;
 }
 

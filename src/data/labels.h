@@ -10,8 +10,8 @@
 //   several columns of other numbers       regression: one value per column
 //
 // If the training set has exactly the classes of the model, they keep the model's order. A label is missing
-// if its cell is empty; for classes also if it is a negative integer (GLUE's -1, PyTorch's -100); for numbers
-// also if it is a word for nothing ("nan").
+// if its cell is blank; for classes also if it is a negative integer (GLUE's -1, PyTorch's -100); for numbers
+// also if it is a word for nothing ("nan"). Among numbers one that is infinite ("inf", 1e999) is an error.
 //
 // Functions are thread-safe and pure.
 #pragma once

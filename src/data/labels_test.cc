@@ -60,7 +60,7 @@ TEST(Labels, UnseenAndMissing) {
 }
 
 TEST(Labels, NegativeNumbersAndWordsForNothingAreMissing) {
-  const auto error_of = [](const char* content) {
+  const auto error_of = [](const std::string& content) {
     return message_of<UserError>([&] { find_labels(csv(content), {1}); });
   };
   const std::string negative = error_of("t,label\na,0\nb,-1\nc,1\n");
@@ -69,6 +69,19 @@ TEST(Labels, NegativeNumbersAndWordsForNothingAreMissing) {
   EXPECT_TRUE(contains(error_of("t,label\na,up\nb,-100\n"), "t.csv:3]"));
   EXPECT_TRUE(contains(error_of("t,label\na,0\nb,NaN\nc,1\n"),
                        "t.csv:3] expected a label in column 'label', got 'NaN'"));
+  for (const char* blank : {" ", "\t", "   "}) {
+    EXPECT_TRUE(contains(error_of(fmt::format("t,label\na,0\nb,{}\nc,1\n", blank)),
+                         fmt::format("t.csv:3] expected a label in column 'label', got '{}'", blank)));
+    EXPECT_TRUE(contains(error_of(fmt::format("t,label\na,up\nb,{}\nc,down\n", blank)), "t.csv:3]"));
+  }
+  for (const char* infinite : {"inf", "-inf", "+Inf", "Infinity", "1e999"}) {
+    const std::string expected =
+        fmt::format("t.csv:3] expected a finite number as label in column 'label', got '{}'", infinite);
+    EXPECT_TRUE(contains(error_of(fmt::format("t,label\na,0\nb,{}\nc,1\n", infinite)), expected));
+    EXPECT_TRUE(contains(error_of(fmt::format("t,label\na,0.5\nb,{}\nc,1.5\n", infinite)), expected));
+  }
+  // Among words they are words.
+  EXPECT_EQ(find_labels(csv("t,label\na,inf\nb,fin\n"), {1}).names, (std::vector<std::string>{"fin", "inf"}));
   EXPECT_TRUE(contains(error_of("t,label\na,0.5\nb,null\n"), "t.csv:3]"));
   EXPECT_EQ(find_labels(csv("t,label\na,None\nb,Some\n"), {1}).names,
             (std::vector<std::string>{"None", "Some"}));

@@ -39,10 +39,14 @@ std::string last_words(const FinishedProcess& finished) {
                        killed ? ", as where the machine's memory ran out" : "");
   }
   std::string last;
+  std::string error;
   std::istringstream lines(replace_invalid_utf8(finished.error));
   for (std::string line; std::getline(lines, line);) {
-    if (!line.empty()) last = line;
+    if (line.starts_with("error: ")) error = line.substr(std::strlen("error: "));
+    // mpirun ends with a line of dashes.
+    if (line.find_first_not_of("-=* \t\r") != std::string::npos) last = line;
   }
+  if (!error.empty()) return error;
   return last.empty() ? fmt::format("exit code {}", finished.exit_code) : last;
 }
 

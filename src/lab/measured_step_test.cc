@@ -73,6 +73,10 @@ TEST(BenchRun, BrokenDown) {
   EXPECT_EQ(read_step(ended(0, "no object\n"), {}).outcome, RunOutcome::kFailed);
   EXPECT_EQ(read_step(ended(0, "{\"step_seconds\": 1"), {}).outcome, RunOutcome::kFailed);
   EXPECT_EQ(read_peer_step(ended(1, "", "Traceback\n  File\nValueError: no\n")).reason, "ValueError: no");
+  // Where ranks failed mpirun has the last words.
+  EXPECT_EQ(failure_of(ended(1, "", "error: [x] a rank's\n-----\nmpirun noticed\n-----\n")).reason,
+            "[x] a rank's");
+  EXPECT_EQ(failure_of(ended(1, "", "mpirun noticed\n-----\n\n")).reason, "mpirun noticed");
   FinishedProcess killed = ended(-1, "");
   killed.signal = 9;
   EXPECT_EQ(read_step(killed, {}).outcome, RunOutcome::kFailed);

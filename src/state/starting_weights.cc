@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "io/file.h"
 #include "io/manifest.h"
 #include "state/adapter_weights.h"
 #include "state/fp16_checkpoint.h"
@@ -29,17 +30,34 @@ void refuse_frozen(const std::vector<std::string>& drawn, const StateTable& stat
   }
 }
 
+void say_without_checksums(const std::filesystem::path& where,
+                           const std::vector<std::filesystem::path>& files,
+                           const std::function<void(const std::string& line)>& on_line) {
+  if (!on_line) return;
+  std::vector<std::string> names;
+  for (const std::filesystem::path& file : files) {
+    if (!has_checksum(file)) names.push_back(file.filename().string());
+  }
+  if (names.empty()) return;
+  on_line(fmt::format("{}: no checksum of {}, taken as read", where.string(), fmt::join(names, ", ")));
+}
+
 }  // namespace
 
 void say_without_checksums(const TensorFiles& files,
                            const std::function<void(const std::string& line)>& on_line) {
-  if (!on_line) return;
-  std::vector<std::string> names;
-  for (const SafetensorsFile& file : files.files()) {
-    if (!has_checksum(file.path())) names.push_back(file.path().filename().string());
+  std::vector<std::filesystem::path> paths;
+  for (const SafetensorsFile& file : files.files()) paths.push_back(file.path());
+  say_without_checksums(files.path(), paths, on_line);
+}
+
+void say_without_checksums(const std::filesystem::path& checkpoint,
+                           const std::function<void(const std::string& line)>& on_line) {
+  std::vector<std::filesystem::path> paths;
+  for (const std::string& name : list_directory(checkpoint)) {
+    if (name.ends_with(".safetensors")) paths.push_back(checkpoint / name);
   }
-  if (names.empty()) return;
-  on_line(fmt::format("{}: no checksum of {}, taken as read", files.path().string(), fmt::join(names, ", ")));
+  say_without_checksums(checkpoint, paths, on_line);
 }
 
 std::optional<OriginalWeights> start_run(const RunStart& start, Session& session) {

@@ -28,6 +28,9 @@ struct RunStart {
 // older versions. Without `on_line` it does nothing.
 void say_without_checksums(const TensorFiles& files,
                            const std::function<void(const std::string& line)>& on_line);
+// The same of all files of tensors in a checkpoint.
+void say_without_checksums(const std::filesystem::path& checkpoint,
+                           const std::function<void(const std::string& line)>& on_line);
 
 // Loads the weights into a reserved session and returns the files that they came from; nullopt if all are
 // new. Errors of start_weights and load_adapter; UserError if an evaluation-only run lacks weights, which

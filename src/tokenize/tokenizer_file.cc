@@ -202,6 +202,10 @@ void read_tokenizer_json(const JsonNode& config, TokenizerFile& file) {
 TokenList read_vocab_txt(const fs::path& path) {
   const std::string text = read_text_file(path);
   if (!is_valid_utf8(text)) throw user_error("[{}] expected UTF-8, got other bytes", path.string());
+  if (const size_t nul = text.find('\0'); nul != std::string::npos) {
+    throw user_error("[{}:{}] expected a token a line, got a NUL byte; is this file complete?", path.string(),
+                     std::count(text.begin(), text.begin() + static_cast<ptrdiff_t>(nul), '\n') + 1);
+  }
   TokenList tokens;
   tokens.bytes.reserve(text.size());
   size_t begin = 0;

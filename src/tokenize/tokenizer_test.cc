@@ -209,6 +209,8 @@ TEST_F(ModelDir, RefusesMissingAndBrokenFiles) {
   expect_error("[UNK]");
   write("vocab.txt", "[UNK]\na\na\n");
   expect_error("'a' twice");
+  write("vocab.txt", std::string("[UNK]\na\0b\n", 10));
+  expect_error("vocab.txt:2] expected a token a line, got a NUL byte");
   write("vocab.txt", "[UNK]\n\xFF\n");
   expect_error("UTF-8");
   for (const char* text :

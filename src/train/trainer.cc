@@ -267,7 +267,10 @@ void Trainer::resume() {
       });
   for (const std::string& note : notes) say(note);
   for (const std::string& line : change_lines) say(line);
-  if (run.originals) say_without_checksums(run.originals->files, options_.on_line);
+  say_without_checksums(checkpoint, options_.on_line);
+  // Those of a model whose adapters alone are in the checkpoint.
+  if (run.originals && run.originals->files.path() != checkpoint)
+    say_without_checksums(run.originals->files, options_.on_line);
   if (const std::string unused = format_unused(run.unused); !unused.empty()) say(unused);
   const int64_t max_steps = state_.max_steps;
   const int64_t epochs = state_.num_train_epochs;

@@ -1,4 +1,4 @@
-// Where the goldens of the small BERT lie.
+// Where the goldens of the small BERT and DistilBERT lie.
 #pragma once
 
 #include <filesystem>
@@ -8,7 +8,8 @@
 namespace shoehorn::testing {
 
 inline const std::filesystem::path kBertGolden = golden("bert_small");
-// The same model and samples with an adapter; the numbers are those of the adapter and the classifier.
+inline const std::filesystem::path kDistilBertGolden = golden("distilbert_small");
+// The BERT and its samples with an adapter; the numbers are those of the adapter and the classifier.
 inline const std::filesystem::path kLoraGolden = golden("lora_small");
 
 }  // namespace shoehorn::testing

@@ -58,7 +58,6 @@ StartedProgram::StartedProgram(const std::vector<std::string>& words, const std:
     take_signals();
     if (limits.ignored_signal > 0) signal(limits.ignored_signal, SIG_IGN);
     if (limits.file_bytes > 0) {
-      signal(SIGXFSZ, SIG_IGN);
       const rlimit limit = {static_cast<rlim_t>(limits.file_bytes), static_cast<rlim_t>(limits.file_bytes)};
       setrlimit(RLIMIT_FSIZE, &limit);
     }
