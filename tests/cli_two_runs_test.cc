@@ -55,7 +55,7 @@ TEST_F(CliTwoRuns, TheSecondIsRefusedAndChangesNothing) {
       train_words({"--save_strategy", "no", "--output_dir", path("first/../out/.")}),
       {"eval", "--model_name_or_path", model(), "--validation_file", path("validation.csv"), "--output_dir",
        output()},
-      train_words({"--fit"}),
+      train_words({"--fit", "--memory_budget", "1MiB"}),  // for which its search finds nothing
       {"tokenizer", "train", "--vocab_size", "300", "--output_dir", output(), path("validation.csv")}};
   for (const std::vector<std::string>& words : seconds) {
     expect_failure(words, 2, {holder, ", since 2", "give another directory"});
