@@ -169,12 +169,13 @@ TEST_F(CliCommands, PlanFindsABatchThatFits) {
   const auto peak = [&](const char* batch) {
     return parse_json(plan({batch, "--json"}), "output")["process_peak_bytes"].get<int64_t>();
   };
-  const std::string budget = std::to_string((peak("48") + peak("24")) / 2);
-  const json found = parse_json(plan({"48", "--memory_budget", budget, "--json"}), "output");
+  // Their arenas differ by more than the processes that plan them do from one time to the next.
+  const std::string budget = std::to_string((peak("384") + peak("192")) / 2);
+  const json found = parse_json(plan({"384", "--memory_budget", budget, "--json"}), "output");
   EXPECT_EQ(found["fits"], true);
-  EXPECT_LT(found["per_device_train_batch_size"].get<int64_t>(), 48);
-  EXPECT_GE(found["per_device_train_batch_size"].get<int64_t>(), 24);
-  EXPECT_TRUE(contains(plan({"48", "--memory_budget", budget}), "a device in place of 48"));
+  EXPECT_LT(found["per_device_train_batch_size"].get<int64_t>(), 384);
+  EXPECT_GE(found["per_device_train_batch_size"].get<int64_t>(), 192);
+  EXPECT_TRUE(contains(plan({"384", "--memory_budget", budget}), "a device in place of 384"));
 }
 
 // The set of a plan is taken as it was printed, and trains the same weights.

@@ -67,11 +67,11 @@ class CliRanks : public CliTest {
   }
 
   // A run of two ranks that has done some steps and would go on for long.
-  StartedProgram endless(std::vector<std::string> more = {}) const {
+  StartedProgram endless(const std::vector<std::string>& more = {}, int size = 2) const {
     std::vector<std::string> words =
         train_words({"--max_steps", "1000000", "--logging_steps", "1", "--save_strategy", "no"});
     words.insert(words.end(), more.begin(), more.end());
-    return {on_ranks(2, words), directory_.path()};
+    return {on_ranks(size, words), directory_.path()};
   }
 
   static bool wait_for(const StartedProgram& program, const std::string& text) {
@@ -155,6 +155,41 @@ TEST_F(CliRanks, AStoppedRankIsNamedAfterTheTimeout) {
   EXPECT_NE(result.exit_code, 0);
   EXPECT_NE(result.error.find("[ddp_timeout] expected rank 1 on "), std::string::npos) << result.error;
   EXPECT_FALSE(is_running(ranks.at(1)));
+}
+
+// Whatever the arguments decide: nothing is exchanged before they are compared.
+TEST_F(CliRanks, ArgumentsOfOneRankAreNamed) {
+  for (const char* flag :
+       {"--zero_group_size=0", "--dataset_cache=cache", "--no_enable_cpu_affinity", "--seed=9"}) {
+    std::string command = "mpirun --allow-run-as-root --oversubscribe";
+    for (const int rank : {0, 1}) {
+      command += fmt::format("{} -n 1 '{}'", rank == 0 ? "" : " :", SHOEHORN_PROGRAM);
+      for (const std::string& word : train_words()) command += " '" + word + "'";
+      if (rank == 1) command += std::string(" ") + flag;
+    }
+    const ProgramRun result = StartedProgram({"-c", command}, directory_.path(), {}, "/bin/sh").wait();
+    EXPECT_NE(result.exit_code, 0);
+    const std::string name = std::string(flag).substr(0, std::string(flag).find('='));
+    const std::string expected = "error: [ranks] expected --" +
+                                 name.substr(name.starts_with("--no_") ? 5 : 2) +
+                                 " to be the same on all ranks, got another on rank 1";
+    EXPECT_TRUE(contains(result.error, expected)) << result.error;
+  }
+}
+
+// Behind it all others wait for each other; one error names it.
+TEST_F(CliRanks, AStoppedRankOfSeveralIsTheOneThatIsNamed) {
+  StartedProgram program = endless({"--ddp_timeout", "5"}, 4);
+  ASSERT_TRUE(wait_for(program, "step 3 "));
+  const std::map<int, pid_t> ranks = ranks_of(program.pid());
+  ASSERT_EQ(ranks.size(), 4U);
+  kill(ranks.at(2), SIGSTOP);
+  const ProgramRun result = program.wait();
+  EXPECT_NE(result.exit_code, 0);
+  const std::string named = "error: [ddp_timeout] expected rank 2 on ";
+  const size_t first = result.error.find(named);
+  ASSERT_NE(first, std::string::npos) << result.error;
+  EXPECT_EQ(result.error.find("error: ", first + 1), std::string::npos) << result.error;
 }
 
 // A stop goes to the ranks and not to mpirun: all stop behind the same step, the first saves, and the exit code is that of one

@@ -13,6 +13,7 @@
 #include "ranks/agreement.h"
 #include "ranks/open_ranks.h"
 #include "ranks/rank_launcher.h"
+#include "train/rank_facts.h"
 
 namespace shoehorn {
 
@@ -64,6 +65,7 @@ std::shared_ptr<Communicator> open_ranks_of(const ParsedArguments& parsed, Train
   if (!launched) return nullptr;
   if (launched->rank > 0) args.log_level = "error";
   std::shared_ptr<Communicator> ranks = open_ranks(*launched, static_cast<double>(args.ddp_timeout));
+  check_arguments_alike(*ranks, args);
   if (args.zero_group_size == 0) args.zero_group_size = ranks_of_each_host(*ranks, host_name());
   return ranks;
 }

@@ -2,6 +2,8 @@
 
 #include <sched.h>
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <chrono>
 #include <csignal>
@@ -23,6 +25,8 @@ constexpr std::chrono::microseconds kShortestSleep{20};
 constexpr std::chrono::microseconds kLongestSleep{500};
 // Of so many looks one is at whether the other rank is there at all: some ten a second.
 constexpr int kLooksAtProcesses = 150;
+// Of so many one is at the other ranks' signs.
+constexpr int kLooksAtSigns = 10;
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
@@ -52,9 +56,94 @@ void Communicator::exchange(int32_t to, std::span<const std::byte> bytes, int32_
   waited_seconds_ += seconds_since(start);
 }
 
+// Who is alive: those that answer while this rank waits.
+class Communicator::RollCall {
+ public:
+  explicit RollCall(Communicator& ranks)
+      : ranks_(ranks), grace_(std::min(kLongestRollCallSeconds, ranks.timeout_seconds_ / 10)) {}
+
+  // To be called now and then; `waited`: seconds so far. True once the time is up.
+  bool is_over(double waited) {
+    if (!ranks_.has_signs()) return waited > ranks_.timeout_seconds_;
+    take_signs();
+    const bool ends_elsewhere = !over_.empty();
+    if (!asked_ && (ends_elsewhere || waited > ranks_.timeout_seconds_ - grace_)) ask();
+    return asked_ && seconds_since(*asked_) > grace_ && (ends_elsewhere || waited > ranks_.timeout_seconds_);
+  }
+
+  // Answers those that ask, and hears who answered.
+  void take_signs() {
+    while (const auto heard = ranks_.next_sign()) {
+      const auto [from, sign] = *heard;
+      if (sign == RankSign::kAsk) ranks_.send_sign(from, RankSign::kAlive);
+      if (sign == RankSign::kOver) over_.push_back(from);
+      if (asked_) alive_.at(static_cast<size_t>(from)) = true;
+    }
+  }
+
+  void tell_that_it_is_over() {
+    for (int32_t rank = 0; rank < ranks_.size(); ++rank) {
+      if (rank != ranks_.rank() && is_alive(rank)) ranks_.send_sign(rank, RankSign::kOver);
+    }
+  }
+
+  bool is_alive(int32_t rank) const { return alive_.empty() || alive_[static_cast<size_t>(rank)]; }
+
+  // `from`, where all that can be asked are there.
+  std::vector<int32_t> silent_or(int32_t from) const {
+    std::vector<int32_t> silent;
+    for (int32_t rank = 0; rank < ranks_.size(); ++rank) {
+      if (!is_alive(rank)) silent.push_back(rank);
+    }
+    if (silent.empty()) silent.push_back(from);
+    return silent;
+  }
+
+  // The first of those that are there has the word.
+  bool is_speaker() const {
+    int32_t first = 0;
+    while (!is_alive(first)) ++first;
+    return first == ranks_.rank() || !ranks_.has_signs();
+  }
+
+ private:
+  void ask() {
+    alive_.assign(static_cast<size_t>(ranks_.size()), false);
+    alive_[static_cast<size_t>(ranks_.rank())] = true;
+    for (const int32_t rank : over_) alive_[static_cast<size_t>(rank)] = true;  // it does not answer any more
+    for (int32_t rank = 0; rank < ranks_.size(); ++rank) {
+      if (rank != ranks_.rank()) ranks_.send_sign(rank, RankSign::kAsk);
+    }
+    asked_ = Clock::now();
+  }
+
+  Communicator& ranks_;
+  double grace_;
+  std::optional<Clock::time_point> asked_;
+  std::vector<int32_t> over_;  // ranks whose time is up
+  std::vector<bool> alive_;    // by rank, since it asked
+};
+
+void Communicator::fail_in_time(int32_t from, RollCall& call) {
+  std::vector<std::string> silent;
+  for (const int32_t rank : call.silent_or(from)) silent.push_back(name_of(rank));
+  call.tell_that_it_is_over();
+  const SystemError failure = system_error(
+      "[ddp_timeout] expected {} to send within {:g} s, got nothing at {}; it was stopped, or its link is cut",
+      fmt::join(silent, ", "), timeout_seconds_, name_of(rank()));
+  // The others answer until the launcher ends them.
+  const auto start = Clock::now();
+  while (!call.is_speaker() && stop_signal() == 0 && seconds_since(start) < kStopPatienceSeconds) {
+    call.take_signs();
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  throw failure;  // of several ranks the launcher's stop keeps all but one quiet (cli/rank_of_process.h)
+}
+
 void Communicator::wait(int32_t from) {
   const auto start = Clock::now();
   std::optional<Clock::time_point> stop_seen;
+  RollCall call(*this);
   auto sleep = kShortestSleep;
   for (int looks = 0; !is_done(); ++looks) {
     if (looks < kLooksWithoutSleep) {
@@ -63,11 +152,7 @@ void Communicator::wait(int32_t from) {
     }
     std::this_thread::sleep_for(sleep);
     sleep = std::min(sleep * 2, kLongestSleep);
-    if (seconds_since(start) > timeout_seconds_) {
-      throw system_error(
-          "[ddp_timeout] expected {} to send within {:g} s, got nothing at {}; it was stopped, or its link is cut",
-          name_of(from), timeout_seconds_, name_of(rank()));
-    }
+    if (looks % kLooksAtSigns == 0 && call.is_over(seconds_since(start))) fail_in_time(from, call);
     if (stop_signal() != 0 && !stop_seen) stop_seen = Clock::now();
     if (looks % kLooksAtProcesses == 0) check_goes_on(from, stop_seen ? seconds_since(*stop_seen) : 0);
   }

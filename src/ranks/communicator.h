@@ -5,7 +5,8 @@
 // processes in tests (*_ranks_testing.h).
 //
 // Waiting sleeps and does not spin: ranks may share processors. What does not come in time is a SystemError that names the
-// rank that was waited for and its host. So is, at once, a rank of this host whose process is gone; and a message of another
+// ranks that give no sign of life, with their hosts: all ranks behind a silent one wait for each other, so each asks the
+// others before its time is up, and those that wait answer. So is, at once, a rank of this host whose process is gone; and a message of another
 // host's that does not come although a stop was requested (base/stop_request.h), by which a launcher ends the ranks that are
 // left.
 //
@@ -21,12 +22,23 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace shoehorn {
 
 // How long a rank waits for one on another host behind a request to stop, before it takes it for gone.
 inline constexpr double kStopPatienceSeconds = 5;
+
+// At most so long, and at most a tenth of the timeout, a rank waits for the others' signs of life.
+inline constexpr double kLongestRollCallSeconds = 1;
+
+// What ranks tell each other beside the messages of exchange().
+enum class RankSign : uint8_t {
+  kAsk,    // who waits in an exchange is to answer
+  kAlive,  // the answer
+  kOver,   // this rank's time is up: it fails, and with it the run
+};
 
 // A link that messages take as long over as they would: how slow links are tried on one host (`launch --link_bandwidth`).
 struct LinkPace {
@@ -87,8 +99,17 @@ class Communicator {
                      std::span<std::byte> received) = 0;
   virtual bool is_done() = 0;
 
+  // Whether ranks can tell each other signs; what is not sent or does not arrive is no error.
+  virtual bool has_signs() const { return false; }
+  virtual void send_sign(int32_t /*to*/, RankSign /*sign*/) {}
+  // A sign that has arrived, and from whom.
+  virtual std::optional<std::pair<int32_t, RankSign>> next_sign() { return std::nullopt; }
+
  private:
+  class RollCall;
+
   void wait(int32_t from);
+  [[noreturn]] void fail_in_time(int32_t from, RollCall& call);
   void check_goes_on(int32_t from, double stopping_seconds) const;
 
   RankPlace place_;

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <thread>
@@ -85,6 +86,70 @@ TEST(Communicator, NamesTheRankThatItWaitedForTooLong) {
       "stopped, or its link is cut");
   EXPECT_GE(seconds, 0.2);
   EXPECT_LT(seconds, 5);
+}
+
+// Behind a silent rank all others wait for each other, and name it and not each other. The first of them has the word.
+TEST(Communicator, AllNameTheSilentRank) {
+  const auto ranks = thread_ranks(4);
+  const auto received_from_before = [&](int32_t rank) {
+    std::byte received{};
+    ranks[static_cast<size_t>(rank)]->exchange(ranks[static_cast<size_t>(rank)]->next(), {},
+                                               ranks[static_cast<size_t>(rank)]->before(), {&received, 1});
+  };
+  for (const auto& one : ranks) {
+    one->set_hosts({"a", "b", "c", "d"});
+    one->set_timeout_seconds(one->rank() == 0 ? 0.5 : 30);  // whose time is up first takes the others along
+  }
+  std::vector<std::thread> others;
+  std::atomic<int> alike = 0;
+  for (const int32_t rank : {1, 3}) {
+    others.emplace_back([&, rank] {
+      const std::string error = error_of([&] { received_from_before(rank); });
+      alike += error.find("expected rank 2 on c to send within 30 s") == std::string::npos ? 0 : 1;
+    });
+  }
+  const double seconds = seconds_of([&] {
+    EXPECT_EQ(
+        error_of([&] { received_from_before(0); }),
+        "[ddp_timeout] expected rank 2 on c to send within 0.5 s, got nothing at rank 0 on a; it was stopped, "
+        "or its link is cut");
+  });
+  EXPECT_LT(seconds, 5);
+  request_stop(SIGTERM);  // the launcher
+  for (std::thread& other : others) other.join();
+  clear_stop_request();
+  EXPECT_EQ(alike, 2);
+}
+
+// Ranks that wait for each other are all there; each has what it waits for.
+TEST(Communicator, WhereNoneIsSilentTheOneThatItWaitedForIsNamed) {
+  const auto ranks = thread_ranks(2);
+  for (const auto& one : ranks) one->set_timeout_seconds(0.3);
+  std::thread other([&] {
+    std::byte received{};
+    EXPECT_NE(error_of([&] { ranks[1]->exchange(0, {}, 0, {&received, 1}); }).find("expected rank 0 to send"),
+              std::string::npos);
+  });
+  std::byte received{};
+  EXPECT_NE(error_of([&] { ranks[0]->exchange(1, {}, 1, {&received, 1}); }).find("expected rank 1 to send"),
+            std::string::npos);
+  request_stop(SIGTERM);
+  other.join();
+  clear_stop_request();
+}
+
+// A rank that was only late is waited for, whoever has asked meanwhile.
+TEST(Communicator, AnAnswerEndsNoWait) {
+  const auto ranks = thread_ranks(3);
+  for (const auto& one : ranks) one->set_timeout_seconds(1);
+  run_ranks(ranks, [](Communicator& own) {
+    if (own.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(850));
+    for (int round = 0; round < 3; ++round) {
+      const std::byte sent{};
+      std::byte received{};
+      own.exchange(own.next(), {&sent, 1}, own.before(), {&received, 1});
+    }
+  });
 }
 
 // Behind a request to stop the others are given a few seconds, and not the whole timeout.

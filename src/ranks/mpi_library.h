@@ -14,6 +14,10 @@ struct ShoehornMpiLibrary {
   const char* (*begin)(int to, const void* bytes, size_t count, int from, void* received,
                        size_t received_count);
   const char* (*is_done)(int* done);
+  // A byte to another rank beside those messages, and one that has arrived: `from` is -1 where there is none. Errors are
+  // not told: who does not hear takes the other for gone.
+  void (*send_sign)(int to, unsigned char sign);
+  unsigned char (*next_sign)(int* from);
   const char* (*finish)();
 };
 
@@ -23,7 +27,7 @@ const ShoehornMpiLibrary* shoehorn_mpi_library(int interface_version);
 
 namespace shoehorn {
 
-inline constexpr int kMpiInterfaceVersion = 1;
+inline constexpr int kMpiInterfaceVersion = 2;
 inline constexpr const char* kMpiLibraryName = "libshoehorn_mpi.so";
 inline constexpr const char* kMpiLibraryFunction = "shoehorn_mpi_library";
 

@@ -44,6 +44,19 @@ class MpiRanks final : public Communicator {
     return done != 0;
   }
 
+  bool has_signs() const override { return true; }
+
+  void send_sign(int32_t to, RankSign sign) override {
+    library_.send_sign(to, static_cast<unsigned char>(sign));
+  }
+
+  std::optional<std::pair<int32_t, RankSign>> next_sign() override {
+    int from = -1;
+    const auto sign = static_cast<RankSign>(library_.next_sign(&from));
+    if (from < 0) return std::nullopt;
+    return std::pair(from, sign);
+  }
+
   const ShoehornMpiLibrary& library_;
 };
 

@@ -22,7 +22,8 @@ namespace shoehorn::testing {
 struct ThreadMail {
   std::mutex mutex;
   std::map<std::pair<int32_t, int32_t>, std::deque<std::vector<std::byte>>>
-      under_way;  // by sender and receiver
+      under_way;                                                      // by sender and receiver
+  std::map<int32_t, std::deque<std::pair<int32_t, RankSign>>> signs;  // by receiver
 };
 
 class ThreadRank final : public Communicator {
@@ -50,6 +51,22 @@ class ThreadRank final : public Communicator {
     waiting.pop_front();
     received_ = {};
     return true;
+  }
+
+  bool has_signs() const override { return true; }
+
+  void send_sign(int32_t to, RankSign sign) override {
+    const std::lock_guard lock(mail_->mutex);
+    mail_->signs[to].emplace_back(rank(), sign);
+  }
+
+  std::optional<std::pair<int32_t, RankSign>> next_sign() override {
+    const std::lock_guard lock(mail_->mutex);
+    auto& arrived = mail_->signs[rank()];
+    if (arrived.empty()) return std::nullopt;
+    const std::pair<int32_t, RankSign> sign = arrived.front();
+    arrived.pop_front();
+    return sign;
   }
 
   std::shared_ptr<ThreadMail> mail_;

@@ -7,11 +7,9 @@
 
 #include "arguments/neighbour_configs.h"
 #include "arguments/step_settings.h"
-#include "base/child_process.h"
 #include "base/error.h"
 #include "base/format.h"
 #include "base/plural.h"
-#include "base/process.h"
 #include "base/stop_request.h"
 #include "data/mixture.h"
 #include "exec/backend/thread_count.h"
@@ -30,6 +28,7 @@
 #include "state/weights.h"
 #include "train/auto_find_batch_size.h"
 #include "train/load_notice.h"
+#include "train/rank_facts.h"
 #include "train/results.h"
 #include "train/start_checks.h"
 #include "train/transfer_progress.h"
@@ -118,15 +117,10 @@ void Trainer::check_ranks() const {
         "…`",
         args_.world_size);
   }
-  check_alike(*options_.ranks, {{"the program's file", content_of_file(own_program())}});
-  nlohmann::json arguments = to_json(args_);
-  for (const char* own : {"num_threads", "memory_budget", "log_level", "report_to", "dump_program"})
-    arguments.erase(own);
-  std::vector<SharedFact> facts;
-  for (const auto& [name, value] : arguments.items()) facts.push_back({"--" + name, value.dump()});
-  facts.push_back({"the training data", train_dataset_.content_hash()});
-  facts.push_back(
-      {"the validation data", eval_dataset_.size() > 0 ? eval_dataset_.content_hash() : std::string()});
+  check_arguments_alike(*options_.ranks, args_);
+  std::vector<SharedFact> facts = {
+      {"the training data", train_dataset_.content_hash()},
+      {"the validation data", eval_dataset_.size() > 0 ? eval_dataset_.content_hash() : std::string()}};
   const RankOptions& shares = session().options().step.ranks;
   const bool loads_weights = !options_.weights.empty() && args_.resume_from_checkpoint.empty();
   const bool reads_a_part = shares.stage() == 3;

@@ -9,6 +9,7 @@
 namespace {
 
 constexpr int kTag = 1;
+constexpr int kSignTag = 2;
 
 std::array<MPI_Request, 2> requests = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
 std::string failure;
@@ -67,6 +68,29 @@ const char* is_done(int* done) {
                    "MPI_Testall");
 }
 
+void send_sign(int to, unsigned char sign) {
+  // It is sent after this call has returned, from a place that stays.
+  static std::array<unsigned char, 256> signs;
+  signs[sign] = sign;
+  MPI_Request request = MPI_REQUEST_NULL;
+  if (MPI_Isend(&signs[sign], 1, MPI_BYTE, to, kSignTag, MPI_COMM_WORLD, &request) == MPI_SUCCESS)
+    MPI_Request_free(&request);
+}
+
+unsigned char next_sign(int* from) {
+  *from = -1;
+  int is_there = 0;
+  MPI_Status status;
+  unsigned char sign = 0;
+  if (MPI_Iprobe(MPI_ANY_SOURCE, kSignTag, MPI_COMM_WORLD, &is_there, &status) != MPI_SUCCESS ||
+      is_there == 0)
+    return 0;
+  if (MPI_Recv(&sign, 1, MPI_BYTE, status.MPI_SOURCE, kSignTag, MPI_COMM_WORLD, MPI_STATUS_IGNORE) ==
+      MPI_SUCCESS)
+    *from = status.MPI_SOURCE;
+  return sign;
+}
+
 const char* finish() {
   return result_of(MPI_Finalize(), "MPI_Finalize");
 }
@@ -75,6 +99,6 @@ const char* finish() {
 
 extern "C" __attribute__((visibility("default"))) const ShoehornMpiLibrary* shoehorn_mpi_library(
     int interface_version) {
-  static const ShoehornMpiLibrary library = {start, version, begin, is_done, finish};
+  static const ShoehornMpiLibrary library = {start, version, begin, is_done, send_sign, next_sign, finish};
   return interface_version == shoehorn::kMpiInterfaceVersion ? &library : nullptr;
 }
