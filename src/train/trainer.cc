@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/plural.h"
+#include "base/process.h"
 #include "base/stop_request.h"
 #include "data/mixture.h"
 #include "exec/backend/thread_count.h"
