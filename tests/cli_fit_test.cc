@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/format.h"
 #include "cli_support.h"
@@ -280,6 +281,50 @@ TEST_F(CliFit, APageHasWhatWasMeasured) {
   ASSERT_EQ(found.exit_code, 0) << found.error;
   const std::string page = read_text_file(path("fit.html"));
   for (const char* part : {"step, measured", "Measured, in turns"}) EXPECT_TRUE(contains(page, part)) << part;
+}
+
+// A tier may be allowed without the one below it: what is told then is what these changes reach.
+TEST_F(CliFit, TheLeastBudgetIsOfWhatIsAllowed) {
+  const auto least_with = [&](const std::string& allowed) {
+    const ProgramRun refused = run({"fit", "--model", "bert-mini", "--sequence_length", "32", "--allow",
+                                    allowed, "--memory_budget", "20MiB"});
+    EXPECT_EQ(refused.exit_code, 2) << refused.output;
+    const std::string begin = "expected at least ";
+    const size_t at = refused.error.find(begin);
+    EXPECT_NE(at, std::string::npos) << refused.error;
+    return std::stod(refused.error.substr(at + begin.size()));  // MiB
+  };
+  const double adapters = least_with("adapters");
+  EXPECT_GT(adapters, least_with("numerics,adapters") + 10) << "bf16 without masters and Adafactor";
+  const ProgramRun found =
+      run({"fit", "--model", "bert-mini", "--sequence_length", "32", "--allow", "adapters", "--memory_budget",
+           fmt::format("{:.0f}MiB", adapters + 8), "--json"});
+  ASSERT_EQ(found.exit_code, 0) << found.error;
+  EXPECT_FALSE(contains(parse_json(found.output, "fit")["chosen"]["flags"].dump(), "bf16"));
+}
+
+// What a run goes on from, or lacks, is not offered to be changed.
+TEST_F(CliFit, OffersWhatTrainTakes) {
+  const auto techniques_of = [&](const std::vector<std::string>& more) {
+    std::set<std::string> names;
+    const json found = fit(more);
+    for (const json& technique : found["techniques"]) names.insert(technique["name"].get<std::string>());
+    return names;
+  };
+  const std::set<std::string> all = techniques_of({});
+  for (const char* name : {"LoRA of rank 8", "Adafactor", "8-bit AdamW", "bf16"})
+    EXPECT_TRUE(all.contains(name)) << name;
+  ASSERT_EQ(run(train_words({"--save_steps", "2"})).exit_code, 0);
+  const std::set<std::string> resumed =
+      techniques_of({"--max_steps", "8", "--resume_from_checkpoint", output() / "checkpoint-2"});
+  for (const char* name : {"LoRA of rank 8", "Adafactor", "8-bit AdamW", "bf16"})
+    EXPECT_FALSE(resumed.contains(name)) << name;
+  EXPECT_TRUE(resumed.contains("recompute every layer"));
+  const ProgramRun of_new = run({"fit", "--config_name", model() / "config.json", "--tokenizer_name", model(),
+                                 "--train_file", path("train.csv"), "--output_dir", path("new"), "--json"});
+  ASSERT_EQ(of_new.exit_code, 0) << of_new.error;
+  EXPECT_FALSE(contains(of_new.output, "LoRA")) << "adapters are of weights that were saved";
+  EXPECT_TRUE(contains(of_new.output, "Adafactor"));
 }
 
 // What a plan does without and a run does not has a placeholder.

@@ -85,10 +85,14 @@ std::vector<std::string> without_row(const std::vector<std::string>& words, std:
   return kept;
 }
 
+bool is_new_model(const PlannedTask& task) {
+  return !task.arguments.config_name.empty() || !task.arguments.model_type.empty();
+}
+
 // What `train` needs besides what `plan` was given: placeholders for people.
 std::vector<std::string> completed_to_train(const std::vector<std::string>& given, const PlannedTask& task) {
   const TrainingArguments& args = task.arguments;
-  const bool is_shape = task.source.directory.empty() && args.config_name.empty() && args.model_type.empty();
+  const bool is_shape = task.source.directory.empty() && !is_new_model(task);
   std::vector<std::string> words = is_shape ? without_row(given, "model_name_or_path") : given;
   if (is_shape) words.insert(words.begin(), {"--model_name_or_path", "DIR"});
   if (!is_shape && task.source.tokenizer().empty()) words.insert(words.end(), {"--tokenizer_name", "DIR"});
@@ -118,10 +122,18 @@ PlannedBytes bytes_of(const nlohmann::json& plan) {
   return {plan["arena_bytes"].get<int64_t>(), plan["process_peak_bytes"].get<int64_t>()};
 }
 
-// The seconds of a step of the flags, whose plan fits, run in a process of its own; nothing where it cannot be run.
-std::optional<double> measure(const std::vector<std::string>& flags) {
-  const StepRun run = measure_step(own_program(), joined(flags, {"--max_steps", "3"}), {});
-  return run.is_measured() ? std::optional(run.step_seconds) : std::nullopt;
+// The seconds of a step of each of the flags, whose plans fit, run in processes of their own; nothing where they cannot be
+// run. Two rounds, there and back: the lesser is the one that other programs and a processor that becomes slower have
+// disturbed less.
+std::vector<std::optional<double>> measure(const std::vector<std::vector<std::string>>& runs) {
+  std::vector<std::optional<double>> seconds(runs.size());
+  const auto measure_one = [&](size_t i) {
+    const StepRun run = measure_step(own_program(), joined(runs[i], {"--max_steps", "2"}), {});
+    if (run.is_measured()) seconds[i] = std::min(seconds[i].value_or(run.step_seconds), run.step_seconds);
+  };
+  for (size_t i = 0; i < runs.size(); ++i) measure_one(i);
+  for (size_t i = runs.size(); i-- > 0;) measure_one(i);
+  return seconds;
 }
 
 // The run that is asked for, its data and its machine, and the search; the search refers to the rest.
@@ -166,6 +178,9 @@ void open_fit(const CommandOptions& options, const std::string& machine, OpenedF
   const std::shared_ptr<const Backend>& backend = opened.planned.backend;
   opened.task = open_planned_task(parsed);
   const PlannedTask& task = opened.task;
+  if (!task.arguments.resume_from_checkpoint.empty()) space.held.merge(degrees_of_checkpoint());
+  // Adapters are of weights that were saved.
+  if (is_new_model(task)) space.held.insert(Degree::kAdapters);
   if (backend->can_run()) {
     const StageLine line("timing a short step", task.arguments);
     opened.calibration = calibrated_costs(backend, true);
@@ -174,7 +189,7 @@ void open_fit(const CommandOptions& options, const std::string& machine, OpenedF
 
   const PlannedLink link = planned_link(options, task.arguments.world_size, backend->can_run());
   FitReport& report = found.report;
-  report.tier = *opened.allowed.rbegin();
+  report.allowed = opened.allowed;
   report.given_to_train = completed_to_train(given, task);
   report.given = std::move(given);
   report.samples = effective_batch_size(task.arguments);
@@ -296,9 +311,12 @@ void choose(const FitResult& result, ExactPlans& exact_plans, size_t verified, F
   }
   if (report.best.empty()) return;
   report.chosen = 0;
-  for (size_t i = 0; i < std::min(verified, report.best.size()); ++i) {
-    if (const std::optional<double> seconds = measure(joined(report.given, report.best[i].run.flags)))
-      report.measured.push_back({*seconds, i});
+  std::vector<std::vector<std::string>> runs;
+  for (size_t i = 0; i < std::min(verified, report.best.size()); ++i)
+    runs.push_back(joined(report.given, report.best[i].run.flags));
+  const std::vector<std::optional<double>> seconds = measure(runs);
+  for (size_t i = 0; i < seconds.size(); ++i) {
+    if (seconds[i]) report.measured.push_back({*seconds[i], i});
   }
   if (report.measured.empty()) return;
   const auto fastest =

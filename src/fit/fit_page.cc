@@ -21,7 +21,7 @@ void add_facts(HtmlPage& page, const FitReport& report) {
   if (!report.chosen) {
     page.add_facts({{"budget", format_bytes(report.budget_bytes)},
                     {"fits", "nothing"},
-                    {"least budget", format_bytes(report.result.least.at(report.tier).process_bytes)}});
+                    {"least budget", format_bytes(least_allowed_bytes(report))}});
     return;
   }
   const PlannedCandidate& chosen = report.best[*report.chosen];

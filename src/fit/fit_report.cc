@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "arguments/shell_word.h"
+#include "base/error.h"
 #include "base/format.h"
 #include "base/plural.h"
 
@@ -71,7 +73,13 @@ std::string format_techniques(const FitResult& result) {
   return text;
 }
 
-// Those that make the run smaller: the least change of the maths first, of each tier what takes the least time a byte.
+int64_t least_of_frontier(const std::vector<PlannedCandidate>& frontier) {
+  CHECK(!frontier.empty(), "nothing was planned");
+  return std::ranges::min_element(frontier, {}, &PlannedCandidate::process_bytes)->process_bytes;
+}
+
+// Those that make the run smaller: the least change of the maths first. Of each tier what takes no time comes first, the
+// largest first, and then what takes the least time a byte.
 std::string format_cheapest(const FitResult& result) {
   if (result.techniques.empty()) return {};
   const PlannedCandidate& asked = result.techniques.front().plan;
@@ -81,8 +89,9 @@ std::string format_cheapest(const FitResult& result) {
   }
   const auto rank = [&](const TechniqueEffect* effect) {
     const PlannedCandidate& plan = effect->plan;
-    return std::pair(plan.run.tier, (plan.step_seconds - asked.step_seconds) /
-                                        static_cast<double>(asked.process_bytes - plan.process_bytes));
+    const auto saved = static_cast<double>(asked.process_bytes - plan.process_bytes);
+    const double seconds = plan.step_seconds - asked.step_seconds;
+    return std::tuple(plan.run.tier, seconds > 0, seconds > 0 ? seconds / saved : -saved);
   };
   std::stable_sort(smaller.begin(), smaller.end(),
                    [&](const auto* a, const auto* b) { return rank(a) < rank(b); });
@@ -153,6 +162,14 @@ std::string added_flags_text(const PlannedCandidate& plan) {
   return plan.run.flags.empty() ? "as asked for" : shell_words(plan.run.flags);
 }
 
+int64_t least_allowed_bytes(const FitReport& report) {
+  int64_t least = least_of_frontier(report.result.frontier);
+  for (const auto& [tier, plan] : report.result.least) {
+    if (std::ranges::includes(report.allowed, plan.run.changes)) least = std::min(least, plan.process_bytes);
+  }
+  return least;
+}
+
 double added_time(const PlannedCandidate& asked, const PlannedCandidate& plan) {
   return asked.step_seconds > 0 ? plan.step_seconds / asked.step_seconds - 1 : 0;
 }
@@ -212,9 +229,8 @@ std::string format_no_fit(const FitReport& report) {
   return fmt::format(
       "[memory_budget] expected at least {} for this run with changes of the tiers that are allowed, got {}: none of {} "
       "plans fits; give more, or allow more (--allow numerics,adapters)\n\nWhat binds\n{}\n{}\n{}{}",
-      format_bytes(result.least.at(report.tier).process_bytes), format_bytes(report.budget_bytes),
-      result.plans, format_binding(report.binding), format_least(result), format_cheapest(result),
-      format_above(result));
+      format_bytes(least_allowed_bytes(report)), format_bytes(report.budget_bytes), result.plans,
+      format_binding(report.binding), format_least(result), format_cheapest(result), format_above(result));
 }
 
 std::string format_sweep(const std::vector<PlannedCandidate>& curve) {

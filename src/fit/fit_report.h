@@ -3,6 +3,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -27,8 +28,8 @@ struct FitReport {
   int64_t samples = 0;           // a step
   int64_t samples_in_epoch = 0;  // 0: unknown
   int64_t budget_bytes = 0;
-  MathsChange tier = MathsChange::kRounding;  // the most that may change
-  std::optional<size_t> chosen = {};          // in `best`
+  std::set<MathsChange> allowed = {MathsChange::kExact, MathsChange::kRounding};  // what may change
+  std::optional<size_t> chosen = {};                                              // in `best`
   std::vector<MeasuredStep> measured = {};
   std::string device = {};    // the title of another machine that it is for; empty: this one
   double price_per_hour = 0;  // of the machine, as the user gave it; 0: unknown
@@ -42,6 +43,8 @@ const MeasuredStep* measured_of(const FitReport& report, size_t index);
 
 // The flags that a plan adds; "as asked for" where it adds none.
 std::string added_flags_text(const PlannedCandidate& plan);
+// The least that the run takes with the changes that are allowed; CHECKs that something was planned.
+int64_t least_allowed_bytes(const FitReport& report);
 // How much longer a plan's step takes than that of `asked`, as a share.
 double added_time(const PlannedCandidate& asked, const PlannedCandidate& plan);
 

@@ -95,10 +95,7 @@ class Finder {
   static FitSpace space_of(const AlternativeScope& scope) {
     FitSpace space{{kTiers.begin(), kTiers.end()}};
     if (scope.keeps_optimizer) space.held.insert(Degree::kOptimizer);
-    if (scope.keeps_state) {
-      space.held.insert({Degree::kPrecision, Degree::kMasters, Degree::kOptimizer, Degree::kAdapters,
-                         Degree::kUpdateInBackward});
-    }
+    if (scope.keeps_state) space.held.merge(degrees_of_checkpoint());
     return space;
   }
 

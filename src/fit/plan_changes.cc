@@ -139,6 +139,11 @@ std::set<Degree> given_degrees(const TrainingArguments& args,
   return given;
 }
 
+std::set<Degree> degrees_of_checkpoint() {
+  return {Degree::kPrecision, Degree::kMasters, Degree::kOptimizer, Degree::kAdapters,
+          Degree::kUpdateInBackward};
+}
+
 std::optional<FitCandidate> with_micro_batch(const FitCandidate& run, int64_t size, const FitSpace& space) {
   const TrainingArguments& args = run.arguments;
   const int64_t batch = args.per_device_train_batch_size * args.gradient_accumulation_steps;

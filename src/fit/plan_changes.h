@@ -73,6 +73,9 @@ struct FitSpace {
 std::set<Degree> given_degrees(const TrainingArguments& args,
                                const std::function<bool(std::string_view row)>& sets);
 
+// What a checkpoint fixes for a run that goes on from it.
+std::set<Degree> degrees_of_checkpoint();
+
 // An optimizer of the same kind that keeps less state, or Adafactor.
 struct SmallerOptimizer {
   const char* name;  // of --optim

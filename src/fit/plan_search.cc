@@ -402,13 +402,17 @@ void PlanSearch::search_least(const PlannedCandidate& whole) {
   }
 }
 
-// Plans the run with everything that makes it smaller, tier by tier.
+// Plans the run with everything that makes it smaller, tier by tier, and with all that is allowed, which may be adapters
+// without another precision.
 void PlanSearch::plan_smallest(const FitCandidate& asked) {
   FitSpace& space = options_.space;
-  const std::set<MathsChange> allowed = std::exchange(space.allowed, {});
+  const std::set<MathsChange> allowed = space.allowed;
+  std::set<std::set<MathsChange>> scopes = {allowed};
+  for (size_t tiers = 1; tiers <= kTiers.size(); ++tiers)
+    scopes.insert({kTiers.begin(), kTiers.begin() + static_cast<ptrdiff_t>(tiers)});
   std::vector<FitCandidate> smallest;
-  for (const MathsChange tier : kTiers) {
-    space.allowed.insert(tier);
+  for (const std::set<MathsChange>& scope : scopes) {
+    space.allowed = scope;
     std::vector<FitCandidate> forms = numeric_forms(asked, space);
     size_t most = 0;
     for (const FitCandidate& form : forms) most = std::max(most, form.flags.size());
