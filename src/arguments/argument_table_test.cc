@@ -208,7 +208,6 @@ TEST(ArgumentTable, ParsesEveryForm) {
   EXPECT_FALSE(parse({"--bf16", "--no_bf16"}).bf16) << "the last of a repeated flag counts";
 }
 
-// Micro-batches and their number follow from an effective batch, where the user left them open.
 TEST(ArgumentTable, CommasOfAPatternEndNone) {
   const auto patterns_of = [](const std::string& text) {
     TrainingArguments args;
@@ -225,6 +224,7 @@ TEST(ArgumentTable, CommasOfAPatternEndNone) {
   EXPECT_EQ(patterns_of("a),b,c\\"), (Words{"a)", "b", "c\\"}));
 }
 
+// Micro-batches and their number follow from an effective batch, where the user left them open.
 TEST(ArgumentTable, AnEffectiveBatchIsDivided) {
   const auto divided = [](const std::vector<std::string>& flags, int64_t ranks) {
     std::vector<std::string> words = {"--model_name_or_path", "m", "--train_file", "t", "--output_dir", "o"};

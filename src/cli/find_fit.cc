@@ -85,14 +85,10 @@ std::vector<std::string> without_row(const std::vector<std::string>& words, std:
   return kept;
 }
 
-bool is_new_model(const PlannedTask& task) {
-  return !task.arguments.config_name.empty() || !task.arguments.model_type.empty();
-}
-
 // What `train` needs besides what `plan` was given: placeholders for people.
 std::vector<std::string> completed_to_train(const std::vector<std::string>& given, const PlannedTask& task) {
   const TrainingArguments& args = task.arguments;
-  const bool is_shape = task.source.directory.empty() && !is_new_model(task);
+  const bool is_shape = task.source.directory.empty() && !names_new_model(args);
   std::vector<std::string> words = is_shape ? without_row(given, "model_name_or_path") : given;
   if (is_shape) words.insert(words.begin(), {"--model_name_or_path", "DIR"});
   if (!is_shape && task.source.tokenizer().empty()) words.insert(words.end(), {"--tokenizer_name", "DIR"});
@@ -180,7 +176,7 @@ void open_fit(const CommandOptions& options, const std::string& machine, OpenedF
   const PlannedTask& task = opened.task;
   if (!task.arguments.resume_from_checkpoint.empty()) space.held.merge(degrees_of_checkpoint());
   // Adapters are of weights that were saved.
-  if (is_new_model(task)) space.held.insert(Degree::kAdapters);
+  if (names_new_model(task.arguments)) space.held.insert(Degree::kAdapters);
   if (backend->can_run()) {
     const StageLine line("timing a short step", task.arguments);
     opened.calibration = calibrated_costs(backend, true);

@@ -193,10 +193,14 @@ ModelSource open_model(const std::string& name_or_path, const std::string& task,
   return source;
 }
 
+bool names_new_model(const TrainingArguments& args) {
+  return !args.config_name.empty() || !args.model_type.empty();
+}
+
 ModelSource open_model(const TrainingArguments& args, bool allow_shapes, bool need_weights) {
-  const bool is_new = !args.config_name.empty() || !args.model_type.empty();
-  ModelSource source =
-      is_new ? new_model(args) : open_model(args.model_name_or_path, args.task, allow_shapes, need_weights);
+  ModelSource source = names_new_model(args)
+                           ? new_model(args)
+                           : open_model(args.model_name_or_path, args.task, allow_shapes, need_weights);
   if (args.tokenizer_name.empty()) return source;
   if (!path_exists(args.tokenizer_name)) {
     throw user_error(

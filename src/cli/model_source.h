@@ -22,6 +22,9 @@ struct ModelSource {
   std::filesystem::path tokenizer() const;
 };
 
+// Whether the arguments name a new model, which has no weights, by config_name or model_type.
+bool names_new_model(const TrainingArguments& args);
+
 // Opens a directory or, with `allow_shapes`, a named size (which has no weights). With `need_weights` the
 // directory must have weights. `task`: --task, which says the head; empty: the model does. UserError for an adapter:
 // training starts from its base.

@@ -176,6 +176,16 @@ OpenedDataSet open_or_write(const DataFiles& texts, const std::string& key, cons
   }
 }
 
+// What is said of the samples, and the samples.
+template <typename Loaded>
+Loaded loaded_from(const OpenedDataSet& opened, Loaded (*from_json)(const json&, const fs::path&),
+                   Dataset Loaded::* samples) {
+  Loaded loaded = from_json(opened.file, opened.path);
+  loaded.*samples = opened.dataset;
+  loaded.files = opened.path.parent_path();
+  return loaded;
+}
+
 std::string hash_of(const json& what) {
   const std::string text = format_json(what);
   ContentHash hash;
@@ -227,15 +237,11 @@ std::string dataset_key(const DataFiles& files, const LoadOptions& options, cons
 
 LoadedDataset load_cached_dataset(const DataFiles& files, const TokenizeFunction& tokenize,
                                   const LoadOptions& options, const DatasetCacheOptions& cache) {
-  const OpenedDataSet opened =
-      open_or_write(files, dataset_key(files, options, cache.tokenizer), cache,
-                    [&](const fs::path& directory, std::vector<std::string>& shards) {
-                      return to_json(stream_dataset(files, tokenize, options, directory, shards));
-                    });
-  LoadedDataset loaded = loaded_dataset_from_json(opened.file, opened.path);
-  loaded.dataset = opened.dataset;
-  loaded.files = opened.path.parent_path();
-  return loaded;
+  const Stream stream = [&](const fs::path& directory, std::vector<std::string>& shards) {
+    return to_json(stream_dataset(files, tokenize, options, directory, shards));
+  };
+  return loaded_from(open_or_write(files, dataset_key(files, options, cache.tokenizer), cache, stream),
+                     loaded_dataset_from_json, &LoadedDataset::dataset);
 }
 
 std::string texts_key(const DataFiles& files, const TextOptions& options, const std::string& tokenizer) {
@@ -252,15 +258,11 @@ std::string texts_key(const DataFiles& files, const TextOptions& options, const 
 
 LoadedTexts load_cached_texts(const DataFiles& files, const TokenizeFunction& tokenize,
                               const TextOptions& options, const DatasetCacheOptions& cache) {
-  const OpenedDataSet opened =
-      open_or_write(files, texts_key(files, options, cache.tokenizer), cache,
-                    [&](const fs::path& directory, std::vector<std::string>& shards) {
-                      return to_json(stream_texts(files, tokenize, options, directory, shards));
-                    });
-  LoadedTexts loaded = loaded_texts_from_json(opened.file, opened.path);
-  loaded.texts = opened.dataset;
-  loaded.files = opened.path.parent_path();
-  return loaded;
+  const Stream stream = [&](const fs::path& directory, std::vector<std::string>& shards) {
+    return to_json(stream_texts(files, tokenize, options, directory, shards));
+  };
+  return loaded_from(open_or_write(files, texts_key(files, options, cache.tokenizer), cache, stream),
+                     loaded_texts_from_json, &LoadedTexts::texts);
 }
 
 }  // namespace shoehorn

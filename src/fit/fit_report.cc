@@ -73,11 +73,6 @@ std::string format_techniques(const FitResult& result) {
   return text;
 }
 
-int64_t least_of_frontier(const std::vector<PlannedCandidate>& frontier) {
-  CHECK(!frontier.empty(), "nothing was planned");
-  return std::ranges::min_element(frontier, {}, &PlannedCandidate::process_bytes)->process_bytes;
-}
-
 // Those that make the run smaller: the least change of the maths first. Of each tier what takes no time comes first, the
 // largest first, and then what takes the least time a byte.
 std::string format_cheapest(const FitResult& result) {
@@ -163,7 +158,9 @@ std::string added_flags_text(const PlannedCandidate& plan) {
 }
 
 int64_t least_allowed_bytes(const FitReport& report) {
-  int64_t least = least_of_frontier(report.result.frontier);
+  const std::vector<PlannedCandidate>& frontier = report.result.frontier;
+  CHECK(!frontier.empty(), "nothing was planned");
+  int64_t least = std::ranges::min_element(frontier, {}, &PlannedCandidate::process_bytes)->process_bytes;
   for (const auto& [tier, plan] : report.result.least) {
     if (std::ranges::includes(report.allowed, plan.run.changes)) least = std::min(least, plan.process_bytes);
   }

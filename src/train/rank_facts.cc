@@ -17,7 +17,8 @@ std::vector<SharedFact> facts_of_arguments(const TrainingArguments& args) {
 }
 
 void check_arguments_alike(Communicator& ranks, const TrainingArguments& args) {
-  check_alike(ranks, {{"the program's file", content_of_file(own_program())}});
+  static const std::string program = content_of_file(own_program());
+  check_alike(ranks, {{"the program's file", program}});
   check_alike(ranks, facts_of_arguments(args));
 }
 
