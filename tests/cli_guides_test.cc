@@ -56,6 +56,54 @@ TEST_F(CliGuides, RunGlue) {
   EXPECT_TRUE(std::filesystem::exists(output() / "model.safetensors"));
 }
 
+// The run_clm cell, on one process and on two: with its data as files, a new model of GPT-2's architecture, and fewer steps.
+TEST_F(CliGuides, RunClm) {
+  std::string rows;
+  for (int i = 0; i < 60; ++i)
+    rows += i % 4 == 0 ? "{\"text\": \"\"}\n" : "{\"text\": \"a dog ran to the park, and back \"}\n";
+  const std::string file = directory_.write("train.jsonl", rows).string();
+  const std::string tokenizer = path("tokenizer").string();
+  ASSERT_EQ(run({"tokenizer", "train", "--output_dir", tokenizer, "--vocab_size", "280", file}).exit_code, 0);
+  const std::vector<std::string> cell = {"train",
+                                         "--model_type",
+                                         "gpt2",
+                                         "--config_overrides",
+                                         "n_layer=1,n_head=2,n_embd=16,n_positions=32,vocab_size=280",
+                                         "--tokenizer_name",
+                                         tokenizer,
+                                         "--dataset_name",
+                                         "wikitext",
+                                         "--dataset_config_name",
+                                         "wikitext-2-raw-v1",
+                                         "--do_train",
+                                         "--output_dir",
+                                         output().string(),
+                                         "--per_device_train_batch_size",
+                                         "4",
+                                         "--max_steps",
+                                         "3"};
+  expect_failure(cell, 2,
+                 {"[--train_file] expected", "wikitext is not downloaded",
+                  "load_dataset('wikitext', 'wikitext-2-raw-v1')", "part.to_json"});
+  std::vector<std::string> words = cell;
+  words.insert(words.end(), {"--train_file", file, "--do_eval"});
+  const ProgramRun one = run(words);
+  ASSERT_EQ(one.exit_code, 0) << one.error;
+  EXPECT_TRUE(contains(one.output, "dataset_name has no effect: nothing is downloaded"));
+  EXPECT_TRUE(read_json(output() / "all_results.json").contains("perplexity"));
+  if (!std::filesystem::exists(std::filesystem::path(SHOEHORN_PROGRAM).parent_path() /
+                               "libshoehorn_mpi.so") ||
+      std::system("command -v mpirun > /dev/null 2>&1") != 0)
+    GTEST_SKIP() << "no MPI for the cell's two processes";
+  for (const char* mode : {"ddp", "dp"}) {
+    std::vector<std::string> two = {"launch", "--nproc_per_node", "2"};
+    two.insert(two.end(), words.begin(), words.end());
+    two.insert(two.end(), {"--parallel_mode", mode, "--overwrite_output_dir"});
+    const ProgramRun result = run(two);
+    EXPECT_EQ(result.exit_code, 0) << mode << "\n" << result.error;
+  }
+}
+
 // Flags that the guides name in their text, each beside the same command.
 TEST_F(CliGuides, FlagsOfTheText) {
   for (const std::vector<std::string>& flags : std::vector<std::vector<std::string>>{

@@ -61,6 +61,36 @@ class CliLanguageTest : public CliTest {
   }
 };
 
+// The guides' way: a directory says what it is, and its training file is split where an evaluation is asked for.
+TEST_F(CliLanguageTest, ADirectoryOfADecoderNeedsNoValidationFile) {
+  ASSERT_EQ(run(new_model_words("train", {"--save_strategy", "no"})).exit_code, 0);
+  EXPECT_EQ(read_json(output() / "generation_config.json")["eos_token_id"], 0);
+  for (const std::vector<std::string>& asked :
+       {std::vector<std::string>{"--do_eval"}, {"--eval_strategy", "steps", "--eval_steps", "2"}}) {
+    std::vector<std::string> words = {"train",
+                                      "--model_name_or_path",
+                                      output().string(),
+                                      "--train_file",
+                                      path("texts.txt").string(),
+                                      "--block_size",
+                                      "16",
+                                      "--do_train",
+                                      "--max_steps",
+                                      "2",
+                                      "--save_strategy",
+                                      "no",
+                                      "--output_dir",
+                                      path("again").string()};
+    words.insert(words.end(), asked.begin(), asked.end());
+    const ProgramRun trained = run(words);
+    ASSERT_EQ(trained.exit_code, 0) << trained.error;
+    EXPECT_TRUE(read_json(path("again") / "all_results.json").contains("perplexity")) << asked[0];
+  }
+  expect_failure({"train", "--model_name_or_path", model().string(), "--train_file",
+                  path("train.csv").string(), "--do_eval", "--output_dir", path("classifier").string()},
+                 2, {"[--validation_file]", "do_eval needs an evaluation set"});
+}
+
 // A file's other columns do not become what the model is measured on.
 TEST_F(CliLanguageTest, TheColumnThatWasTrainedIsEvaluated) {
   std::string rows = "text,content\n";
@@ -92,6 +122,10 @@ TEST_F(CliLanguageTest, ANewModelLearnsIsMeasuredAndWrites) {
   EXPECT_LT(log[11]["loss"].get<double>(), 0.7 * log[0]["loss"].get<double>());
   const json results = read_json(output() / "eval_results.json");
   EXPECT_NEAR(results["eval_perplexity"].get<double>(), std::exp(results["eval_loss"].get<double>()), 1e-6);
+  const json all = read_json(output() / "all_results.json");
+  EXPECT_EQ(all["perplexity"], results["eval_perplexity"]) << "as run_clm names it";
+  EXPECT_GT(all["eval_samples"], 0);
+  EXPECT_GT(all["train_samples"], all["eval_samples"]);
   EXPECT_GT(results["eval_accuracy"].get<double>(), 0.1)
       << "the next token is found more often than by chance";
   EXPECT_LE(results["eval_accuracy"].get<double>(), 1);

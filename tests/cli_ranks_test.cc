@@ -1,7 +1,10 @@
 // The program as several ranks, started by mpirun: `shoehorn launch`. Skipped where there is no MPI.
+#include <algorithm>
 #include <chrono>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <sstream>
 #include <string>
 #include <thread>
 
@@ -111,6 +114,80 @@ TEST_F(CliRanks, TrainAsOneProcessDoes) {
   EXPECT_EQ(
       run({"eval", "--model_name_or_path", output(), "--validation_file", path("validation.csv")}).exit_code,
       0);
+}
+
+// The batches are shared, and the files are those of one process, byte for byte, in the order of the rows.
+TEST_F(CliRanks, EvaluateAndPredictAsOneProcessDoes) {
+  ASSERT_EQ(run(train_words({"--max_steps", "2"})).exit_code, 0);
+  const auto words_of = [&](const std::string& command, const std::string& file, const std::string& to) {
+    std::vector<std::string> words = {command, "--model_name_or_path", output(),
+                                      file,    path("validation.csv"), "--per_device_eval_batch_size",
+                                      "2",     "--output_dir",         path(to)};
+    if (command == "predict") words.insert(words.end(), {"--max_predict_samples", "7", "--logits"});
+    return words;
+  };
+  const auto results_of = [&](const std::string& to, const std::string& split) {
+    nlohmann::json results = read_json(path(to) / (split + "_results.json"));
+    for (const char* changing : {"runtime", "samples_per_second", "steps_per_second"})
+      results.erase(split + "_" + changing);
+    for (const std::string memory : {"arena", "process"}) {
+      for (const std::string which : {"predicted", "measured"})
+        results.erase(fmt::format("{}_memory_{}_{}_bytes", split, memory, which));
+    }
+    return results;
+  };
+  ASSERT_EQ(run(words_of("eval", "--validation_file", "one")).exit_code, 0);
+  ASSERT_EQ(run(words_of("predict", "--test_file", "one")).exit_code, 0);
+  for (const int ranks : {2, 3}) {
+    const std::string to = std::to_string(ranks);
+    for (const std::vector<std::string>& words :
+         {words_of("eval", "--validation_file", to), words_of("predict", "--test_file", to)}) {
+      const ProgramRun many = run(on_ranks(ranks, words));
+      EXPECT_EQ(many.exit_code, 0) << many.error;
+    }
+    EXPECT_EQ(results_of(to, "eval"), results_of("one", "eval"));
+    EXPECT_EQ(results_of(to, "predict"), results_of("one", "predict"));
+    EXPECT_EQ(read_text_file(path(to) / "predictions.jsonl"),
+              read_text_file(path("one") / "predictions.jsonl"));
+  }
+  std::vector<std::string> of_standard_input = words_of("predict", "--test_file", "2");
+  std::ranges::replace(of_standard_input, path("validation.csv").string(), "-");
+  const ProgramRun refused = run(on_ranks(2, of_standard_input));
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_TRUE(contains(refused.error, "[--test_file -] expected a file that each rank reads"))
+      << refused.error;
+}
+
+// The first rank makes the cache anew, and the others read what it made.
+TEST_F(CliRanks, OverwriteACacheOnce) {
+  for (const bool overwrites : {false, true}) {
+    std::vector<std::string> words = train_words(
+        {"--max_steps", "2", "--dataset_cache", path("cache").string(), "--overwrite_output_dir"});
+    if (overwrites) words.emplace_back("--overwrite_cache");
+    const ProgramRun three = run(on_ranks(3, words));
+    EXPECT_EQ(three.exit_code, 0) << three.error;
+  }
+}
+
+// Others than the first say what it says where they are asked to, each line with its rank.
+TEST_F(CliRanks, LogLevelReplicaLetsTheOthersSpeak) {
+  const auto lines_of = [&](const std::string& level) {
+    const ProgramRun two =
+        run(on_ranks(2, train_words({"--log_level_replica", level, "--overwrite_output_dir"})));
+    EXPECT_EQ(two.exit_code, 0) << two.error;
+    std::map<bool, std::vector<std::string>> lines;  // by whether they are of rank 1
+    std::istringstream text(two.output);
+    for (std::string line; std::getline(text, line);) lines[line.starts_with("rank 1: ")].push_back(line);
+    return lines;
+  };
+  EXPECT_TRUE(lines_of("warning")[true].empty());
+  std::map<bool, std::vector<std::string>> lines = lines_of("info");
+  for (const bool other : {false, true}) {
+    EXPECT_EQ(std::ranges::count_if(
+                  lines[other], [](const std::string& line) { return contains(line, "Effective batch 16"); }),
+              1)
+        << "other ranks: " << other;
+  }
 }
 
 // One process goes on from the checkpoint of two, with their effective batch.
@@ -368,8 +445,8 @@ TEST_F(CliLaunch, PassesSignalsToTheProcessesOfTheProgram) {
 
 // A slip is told before mpirun is looked for.
 TEST_F(CliLaunch, MistakesAreToldBeforeRanksAreStarted) {
-  expect_failure({"launch", "--nproc_per_node", "2", "eval"}, 2,
-                 {"[launch] expected train or topo", "'eval'"});
+  expect_failure({"launch", "--nproc_per_node", "2", "plan"}, 2,
+                 {"[launch] expected train, eval, predict, topo, which run as ranks, got 'plan'"});
   expect_failure({"launch", "--nproc_per_node", "2", "train", "--learnign_rate", "3"}, 2,
                  {"[--learnign_rate] expected a known flag", "learning_rate"});
 }

@@ -41,6 +41,8 @@ inline const std::pair<const std::string, std::string> kNothingToKeepWhole = {
     "zero_persistence_threshold", "there is one rank; Zero has its tests"};
 inline const std::pair<const std::string, std::string> kNoGroups = {
     "zero_group_size", "there is one rank; ZeroInGroups has its tests"};
+inline const std::pair<const std::string, std::string> kNoReplicaSpeaks = {
+    "log_level_replica", "there is one rank; CliRanks.LogLevelReplicaLetsTheOthersSpeak has more"};
 inline const std::pair<const std::string, std::string> kNoReplicas = {
     "parallel_mode", "there is one rank; Replicas has its tests"};
 inline const std::pair<const std::string, std::string> kNobodyToAverageWith = {
@@ -49,9 +51,11 @@ inline const std::pair<const std::string, std::string> kNoAverageToReach = {
     "outer_learning_rate", "there is one rank; LocalSgd has its tests"};
 inline const std::pair<const std::string, std::string> kNoMomentumOfAverages = {
     "outer_momentum", "there is one rank; LocalSgd has its tests"};
-// Of train.
+// Of commands on ranks.
 inline const std::pair<const std::string, std::string> kNobodyToShareProcessorsWith = {
     "enable_cpu_affinity", "there is one rank; CliRanks has its test"};
+inline const std::pair<const std::string, std::string> kNobodyToWaitFor = {
+    "ddp_timeout", "there is one rank; CliRanks has its test"};
 // Of every command that opens a model.
 inline const std::pair<const std::string, std::string> kSameTask = {
     "task", "it is what the model's config names; CliLanguageTest has another"};

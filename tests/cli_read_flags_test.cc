@@ -15,6 +15,9 @@ TEST_F(CliReadFlags, Eval) {
        {"debug", "another name of detect_anomaly"},
        {"log_level", "there is no notice; CliFlags.NoticesAreHiddenByLogLevel has one"},
        kNoCache,
+       kNobodyToWaitFor,
+       kNobodyToShareProcessorsWith,
+       kNoReplicaSpeaks,
        kSameTask});
 }
 
@@ -26,6 +29,9 @@ TEST_F(CliReadFlags, Predict) {
       {{"detect_anomaly", "there is no anomaly; CliFlags.AnomalyOfAnEvaluationIsNamed has one"},
        {"debug", "another name of detect_anomaly"},
        {"log_level", "there is no notice; CliFlags.NoticesAreHiddenByLogLevel has one"},
+       kNobodyToWaitFor,
+       kNobodyToShareProcessorsWith,
+       kNoReplicaSpeaks,
        kSameTask});
 }
 

@@ -389,6 +389,44 @@ TEST_F(CliSignals, TokenizingEndsCleanly) {
     ADD_FAILURE() << entry.path() << " is left of a data set";
 }
 
+// So does that of a language model's texts.
+TEST_F(CliSignals, TokenizingALanguageModelsTextsEndsCleanly) {
+  std::mt19937_64 random(7);
+  std::string texts;
+  for (int line = 0; line < 100'000; ++line) {
+    for (int word = 0; word < 12; ++word) texts += std::to_string(random()) + " ";
+    texts += "\n";
+  }
+  directory_.write("corpus.txt", texts);
+  ASSERT_EQ(run({"tokenizer", "train", "--output_dir", path("tokenizer"), "--vocab_size", "270",
+                 directory_.write("few.txt", "a cat sat here and there\n").string()})
+                .exit_code,
+            0);
+  for (const bool cached : {false, true}) {
+    std::vector<std::string> all = {"train",
+                                    "--model_type",
+                                    "gpt2",
+                                    "--config_overrides",
+                                    "n_layer=1,n_head=1,n_embd=8,n_positions=32,vocab_size=270",
+                                    "--tokenizer_name",
+                                    path("tokenizer"),
+                                    "--train_file",
+                                    path("corpus.txt"),
+                                    "--output_dir",
+                                    output()};
+    if (cached) all.insert(all.end(), {"--dataset_cache", path("cache")});
+    ProgramRun stopped;
+    for (double seconds = 0.1; stopped.exit_code == -1 && seconds < 10; seconds *= 1.5) {
+      StartedProgram program(all, directory_.path());
+      sleep_seconds(seconds);
+      kill(program.pid(), SIGINT);
+      stopped = program.wait();
+    }
+    EXPECT_EQ(stopped.exit_code, 130) << stopped.error;
+    EXPECT_TRUE(contains(stopped.error, "training had not begun, and nothing is saved")) << stopped.error;
+  }
+}
+
 // Whatever takes long ends when it is told to, with the signal's exit code and a sentence, and leaves its terminal's line
 // empty and no file.
 TEST_F(CliSignals, EveryLongCommandEndsCleanly) {

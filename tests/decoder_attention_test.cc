@@ -62,6 +62,12 @@ TEST(DecoderAttention, AbsentKeysMeanTheDefaultsOfTheClass) {
   EXPECT_FALSE(DecoderAttention({{"model_type", "gpt2"}, {"n_layer", 1}, {"n_embd", 24}})
                    .has_parameter("lm_head.weight"));
   EXPECT_EQ(DecoderAttention(small_decoder("qwen3", json::object())).layers.at(0).head_size, 128);
+  for (const char* type : {"llama", "mistral", "qwen2", "qwen3"}) {
+    const DecoderAttention nulls(
+        small_decoder(type, {{"num_key_value_heads", nullptr}, {"head_dim", nullptr}}));
+    EXPECT_EQ(nulls.layers.at(0).key_value_heads, 8) << type;
+    EXPECT_EQ(nulls.layers.at(0).head_size, 64 / 8) << type;
+  }
   EXPECT_TRUE(DecoderAttention(small_decoder("qwen2", json::object()))
                   .has_parameter("model.layers.0.self_attn.q_proj.bias"));
 }
@@ -89,6 +95,13 @@ TEST(DecoderAttention, QwenHasWindowsWhereItAsksForThem) {
   for (const json& types : {json("full_attention"), json({"full_attention"}),
                             json({"full_attention", "linear_attention", "full_attention"})})
     EXPECT_THROW(masks(windows, {{"layer_types", types}}), UserError) << types;
+  // A window that nothing says is no window of transformers' either.
+  const json sliding = {{"layer_types", {"full_attention", "sliding_attention", "full_attention"}}};
+  for (json without : {config, windows}) {
+    without["sliding_window"] = nullptr;
+    EXPECT_THROW(masks(without, sliding), UserError);
+  }
+  EXPECT_THROW(masks(config, sliding), UserError) << "use_sliding_window is false";
 }
 
 }  // namespace

@@ -125,6 +125,13 @@ struct Tensors {
   }
 };
 
+int64_t planned_parameters(const Model& model) {
+  SessionOptions options;
+  options.kind = RunKind::kEvaluate;
+  options.evaluation = {16, 2, 8};
+  return Session(model, std::move(options)).parameter_count();
+}
+
 class TiedFiles : public ::testing::TestWithParam<std::pair<const char*, const char*>> {
  protected:
   // The weights of a directory with these tensors; `notices` gets what is said of it.
@@ -172,6 +179,11 @@ TEST_P(TiedFiles, HaveTheTableTheHeadOrBoth) {
   EXPECT_TRUE(contains(notices, "they are trained apart"));
   EXPECT_TRUE(apart.at(head) == both.by_name.at(head).second);
   EXPECT_TRUE(apart.at(table) == both.by_name.at(table).second);
+  const int64_t trained = planned_parameters(*AutoModelForCausalLM::from_pretrained(directory_.path()));
+  EXPECT_EQ(planned_parameters(*model_of_files(directory_.path())), trained) << "what is planned";
+  fs::remove(directory_.path() / "model.safetensors");
+  EXPECT_LT(planned_parameters(*model_of_files(directory_.path())), trained)
+      << "without weights the config has the word";
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, TiedFiles,

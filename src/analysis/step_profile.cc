@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <utility>
 
 #include "analysis/sized_program.h"
 #include "base/error.h"
@@ -23,6 +24,20 @@ constexpr int64_t kHostSlicesAround = 6;
 
 double rate(double amount, double seconds) {
   return seconds > 0 ? amount / seconds / 1e9 : 0;
+}
+
+bool reads_other_lane(const Program& program, size_t node) {
+  const Node& reader = program.nodes()[node];
+  return std::ranges::any_of(reader.inputs, [&](ValueId input) {
+    const NodeId producer = input.valid() ? program.value(input).producer : NodeId{};
+    return producer.valid() && program.node(producer).lane != reader.lane;
+  });
+}
+
+bool has_other_lanes(const Session& session) {
+  return std::ranges::any_of(session.family().programs, [](const Program& program) {
+    return std::ranges::any_of(program.nodes(), [](const Node& node) { return node.lane != 0; });
+  });
 }
 
 }  // namespace
@@ -46,7 +61,7 @@ StepProfile::StepProfile(const Session& session, int64_t steps)
     nodes += calls * static_cast<int64_t>(program.nodes().size());
     counts += calls * static_cast<int64_t>(program.counts().size());
   }
-  constexpr int64_t kMaxNodes = int64_t{1} << 27;  // 1 GiB of their times
+  constexpr int64_t kMaxNodes = int64_t{1} << 26;  // 1 GiB of their times
   if (steps > kMaxNodes / (nodes + counts + micro_batches + kHostSlicesAround)) {
     throw user_error("[--profile] expected at most {} steps, which are recorded node by node, got {}",
                      kMaxNodes / (nodes + counts + micro_batches + kHostSlicesAround), steps);
@@ -55,13 +70,13 @@ StepProfile::StepProfile(const Session& session, int64_t steps)
   runs_.reserve(static_cast<size_t>(steps * runs));
   counts_.reserve(static_cast<size_t>(steps * counts));
   host_.reserve(static_cast<size_t>(steps * (1 + micro_batches + kHostSlicesAround)));
-  node_ends_.resize(static_cast<size_t>(steps * nodes));
+  times_.resize(static_cast<size_t>(steps * nodes));
 }
 
 int64_t StepProfile::reserved_bytes() const {
   return static_cast<int64_t>(steps_.capacity() * sizeof(Step) + runs_.capacity() * sizeof(Run) +
-                              host_.capacity() * sizeof(HostSlice) +
-                              (counts_.capacity() + node_ends_.capacity()) * sizeof(double));
+                              host_.capacity() * sizeof(HostSlice) + counts_.capacity() * sizeof(int64_t) +
+                              times_.capacity() * sizeof(NodeTimes));
 }
 
 void StepProfile::begin_step(int64_t number, double begin_seconds) {
@@ -83,19 +98,20 @@ void StepProfile::drop_step() {
   }
   while (!host_.empty() && host_.back().begin >= begin) host_.pop_back();
   steps_.pop_back();
-  is_recording_ = is_running_ = false;
+  is_recording_ = false;
 }
 
-void StepProfile::begin_run(ProgramId program, std::span<const int64_t> counts) {
-  if (!is_recording_) return;
+std::span<NodeTimes> StepProfile::begin_run(ProgramId program, std::span<const int64_t> counts) {
+  if (!is_recording_) return {};
   const Program& ran = session_.family().program(program);
-  CHECK(runs_.size() < runs_.capacity() && used_nodes_ + ran.nodes().size() <= node_ends_.size() &&
+  CHECK(runs_.size() < runs_.capacity() && used_nodes_ + ran.nodes().size() <= times_.size() &&
             counts_.size() + counts.size() <= counts_.capacity(),
         "no room is reserved for a run of {}", ran.name());
   const size_t first_count = counts_.size();
   counts_.insert(counts_.end(), counts.begin(), counts.end());
-  is_running_ = true;
   runs_.push_back({&ran, now_seconds(), used_nodes_, first_count});
+  used_nodes_ += ran.nodes().size();
+  return std::span(times_).subspan(runs_.back().first_node, ran.nodes().size());
 }
 
 void StepProfile::host_work(HostWork work, double begin_seconds, double end_seconds) {
@@ -110,22 +126,42 @@ std::vector<Cost> StepProfile::costs_of(const Run& run) const {
   return costs;
 }
 
-double StepProfile::end_of(const Run& run) const {
-  const size_t nodes = run.program->nodes().size();
-  return nodes == 0 ? run.begin : node_ends_[run.first_node + nodes - 1];
+std::span<const NodeTimes> StepProfile::times_of(const Run& run) const {
+  return std::span(times_).subspan(run.first_node, run.program->nodes().size());
 }
 
-// Calls function(run, index of the node, cost, begin, end) in order of time.
+double StepProfile::end_of(const Run& run) const {
+  double end = run.begin;
+  for (const NodeTimes& times : times_of(run)) end = std::max(end, times.end);
+  return end;
+}
+
+// Calls function(run, index of the node, cost, begin, end) in the program's order.
 template <typename Function>
 void StepProfile::for_each_node(const Function& function) const {
   for (const Run& run : runs_) {
     const std::vector<Cost> costs = costs_of(run);
-    double begin = run.begin;
+    const std::span<const NodeTimes> times = times_of(run);
+    double last_end = run.begin;  // of lane 0
     for (size_t i = 0; i < costs.size(); ++i) {
-      const double end = node_ends_[run.first_node + i];
-      function(run, i, costs[i], begin, end);
-      begin = end;
+      const bool follows = run.program->nodes()[i].lane == 0 && !reads_other_lane(*run.program, i);
+      function(run, i, costs[i], follows ? last_end : times[i].begin, times[i].end);
+      if (run.program->nodes()[i].lane == 0) last_end = times[i].end;
     }
+  }
+}
+
+template <typename Function>
+void StepProfile::for_each_wait(const Function& function) const {
+  for (const Run& run : runs_) {
+    const std::span<const NodeTimes> times = times_of(run);
+    double last_end = run.begin;  // of lane 0
+    for (size_t i = 0; i < times.size(); ++i) {
+      if (run.program->nodes()[i].lane != 0) continue;
+      if (reads_other_lane(*run.program, i)) function(last_end, times[i].begin);
+      last_end = times[i].end;
+    }
+    if (const double end = end_of(run); end > last_end) function(last_end, end);
   }
 }
 
@@ -137,11 +173,13 @@ void StepProfile::each_node(
 }
 
 std::vector<OpTime> StepProfile::by_op() const {
-  std::map<std::string, OpTime, std::less<>> times;
+  std::map<std::pair<int32_t, std::string>, OpTime> times;
   for_each_node([&](const Run& run, size_t i, const Cost& cost, double begin, double end) {
-    const std::string name(op_info(run.program->nodes()[i].kind).name);
-    OpTime& time = times[name];
+    const Node& node = run.program->nodes()[i];
+    const std::string name(op_info(node.kind).name);
+    OpTime& time = times[{node.lane, name}];
     time.name = name;
+    time.lane = node.lane;
     ++time.calls;
     time.seconds += end - begin;
     time.flops += cost.flops;
@@ -149,9 +187,16 @@ std::vector<OpTime> StepProfile::by_op() const {
   });
   std::vector<OpTime> sorted;
   for (auto& [name, time] : times) sorted.push_back(std::move(time));
-  std::stable_sort(sorted.begin(), sorted.end(),
-                   [](const OpTime& a, const OpTime& b) { return a.seconds > b.seconds; });
+  std::stable_sort(sorted.begin(), sorted.end(), [](const OpTime& a, const OpTime& b) {
+    return a.lane != b.lane ? a.lane < b.lane : a.seconds > b.seconds;
+  });
   return sorted;
+}
+
+double StepProfile::waited_seconds() const {
+  double seconds = 0;
+  for_each_wait([&](double begin, double end) { seconds += end - begin; });
+  return seconds;
 }
 
 double StepProfile::recorded_seconds() const {
@@ -164,7 +209,8 @@ void StepProfile::write(const std::filesystem::path& path) const {
   TraceFile trace(path);
   trace.name_process("shoehorn");
   trace.name_thread(kHostThread, "host");
-  trace.name_thread(kFirstLaneThread, "lane 0");
+  trace.name_thread(kFirstLaneThread, "lane 0: computing");
+  if (has_other_lanes(session_)) trace.name_thread(kFirstLaneThread + 1, "lane 1: messages");
   const double origin = steps_.empty() ? 0 : steps_[0].begin;
   const auto host = [&](std::string_view name, std::string_view category, double begin, double end) {
     trace.add_slice({name, category, kHostThread, begin - origin, end - begin, {}});
@@ -172,6 +218,10 @@ void StepProfile::write(const std::filesystem::path& path) const {
   for (const Step& step : steps_) host(fmt::format("step {}", step.number), "step", step.begin, step.end);
   for (const HostSlice& slice : host_) host(host_work_name(slice.work), "host", slice.begin, slice.end);
   for (const Run& run : runs_) host(std::string(run.program->name()), "program", run.begin, end_of(run));
+
+  for_each_wait([&](double begin, double end) {
+    trace.add_slice({"wait for lane 1", "wait", kFirstLaneThread, begin - origin, end - begin, {}});
+  });
 
   std::map<const Program*, MemoryTimeline> timelines;
   for (size_t i = 0; i < session_.family().programs.size(); ++i) {
@@ -206,20 +256,34 @@ void StepProfile::write(const std::filesystem::path& path) const {
   trace.commit();
 }
 
+std::string op_name(const OpTime& op) {
+  return op.lane == 0 ? op.name : op.name + ", beside";
+}
+
 std::string format_profile(const StepProfile& profile) {
   const double all = profile.recorded_seconds();
   std::string text = fmt::format("Profile of {}, {:.3f} s\n  {:<36}{:>8}{:>12}{:>9}{:>11}{:>9}\n",
                                  plural(profile.recorded_steps(), "step"), all, "op", "calls", "ms", "share",
                                  "GFLOP/s", "GB/s");
   double in_ops = 0;
+  bool has_other_lanes = false;
   for (const OpTime& op : profile.by_op()) {
-    in_ops += op.seconds;
-    text += fmt::format("  {:<36}{:>8}{:>12.3f}{:>8.1f}%{:>11.1f}{:>9.1f}\n", op.name, op.calls,
+    if (op.lane == 0) in_ops += op.seconds;
+    has_other_lanes = has_other_lanes || op.lane != 0;
+    text += fmt::format("  {:<36}{:>8}{:>12.3f}{:>8.1f}%{:>11.1f}{:>9.1f}\n", op_name(op), op.calls,
                         1000 * op.seconds, 100 * op.seconds / all, rate(op.flops, op.seconds),
                         rate(op.bytes, op.seconds));
   }
-  return text + fmt::format("  {:<38}{:>6}{:>12.3f}{:>8.1f}%\n", "host: data, log, evaluation, checkpoint",
-                            "", 1000 * (all - in_ops), all > 0 ? 100 * (all - in_ops) / all : 0);
+  const auto add = [&](const char* what, double seconds) {
+    text += fmt::format("  {:<38}{:>6}{:>12.3f}{:>8.1f}%\n", what, "", 1000 * seconds,
+                        all > 0 ? 100 * seconds / all : 0);
+  };
+  if (has_other_lanes) {
+    add("waiting for messages", profile.waited_seconds());
+    in_ops += profile.waited_seconds();
+  }
+  add("host: data, log, evaluation, checkpoint", all - in_ops);
+  return text;
 }
 
 }  // namespace shoehorn

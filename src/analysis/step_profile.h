@@ -1,17 +1,16 @@
-// --profile N: records when each node of N optimizer steps ran and what the host did in between. The record
+// --profile N: records when each node of N optimizer steps ran, lane by lane, and what the host did in between. The record
 // is written as a trace (report/trace_file.h) and summed by op. In an evaluation run a step is a batch.
 //
 // The constructor reserves all memory, before the memory forecast. So these bytes are part of the process's
-// predicted overhead, and recording allocates nothing. A node begins where the previous one ended: the time
-// of the recording itself (reading the clock) counts as the node's.
+// predicted overhead, and recording allocates nothing. On lane 0 a node begins where the previous one ended, but one that waits
+// for another lane where that wait ends: the time of the recording itself (reading the clock) counts as the node's.
 //
 //   profile.begin_step(1);
-//   profile.begin_run(program, counts); … profile.node_done(); … profile.end_run();
+//   executor.run(program, counts, profile.begin_run(program, counts));
 //   profile.end_step();
 //   profile.write("profile.json");
 #pragma once
 
-#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -20,6 +19,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/now_seconds.h"
 #include "ops/op_info.h"
 #include "session/session.h"
 
@@ -29,13 +29,9 @@ namespace shoehorn {
 enum class HostWork : uint8_t { kDataWait, kLogging, kEvaluation, kCheckpoint };
 std::string_view host_work_name(HostWork work);
 
-// Seconds of the steady clock.
-inline double now_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 struct OpTime {
   std::string name;
+  int32_t lane = 0;
   int64_t calls = 0;
   double seconds = 0;
   double flops = 0;
@@ -57,20 +53,18 @@ class StepProfile {
   void end_step();
   // Forgets the step that was begun, of which a stop left the rest out.
   void drop_step();
-  // Call these before and after each program of a step.
-  void begin_run(ProgramId program, std::span<const int64_t> counts);
-  void end_run() { is_running_ = false; }
-  void node_done() {
-    if (is_running_) node_ends_[used_nodes_++] = now_seconds();
-  }
+  // Call it before each program of a step, and give the result to Executor::run; nothing where no step is recorded.
+  std::span<NodeTimes> begin_run(ProgramId program, std::span<const int64_t> counts);
   void host_work(HostWork work, double begin_seconds, double end_seconds);
 
   // Calls function(node in its program, its cost with the counts of the run, its seconds) for every recorded
   // node.
   void each_node(const std::function<void(const OpContext&, const Cost&, double seconds)>& function) const;
-  // Sorted by time, longest first. Flops and bytes are for the counts of the runs.
+  // By lane, and then by time, longest first. Flops and bytes are for the counts of the runs.
   std::vector<OpTime> by_op() const;
   double recorded_seconds() const;
+  // In which lane 0 waited for other lanes.
+  double waited_seconds() const;
 
   // Writes the trace; SystemError if that fails.
   void write(const std::filesystem::path& path) const;
@@ -84,7 +78,7 @@ class StepProfile {
   struct Run {
     const Program* program;
     double begin;
-    size_t first_node;   // in node_ends_
+    size_t first_node;   // in times_
     size_t first_count;  // in counts_
   };
   struct HostSlice {
@@ -95,21 +89,27 @@ class StepProfile {
 
   // The cost of each node of a run, with the counts of that run.
   std::vector<Cost> costs_of(const Run& run) const;
+  std::span<const NodeTimes> times_of(const Run& run) const;
   double end_of(const Run& run) const;
   template <typename Function>
   void for_each_node(const Function& function) const;
+  // Calls function(begin, end) for each time that lane 0 waited for another lane.
+  template <typename Function>
+  void for_each_wait(const Function& function) const;
 
   const Session& session_;
   bool is_recording_ = false;
-  bool is_running_ = false;
   size_t most_steps_;
   std::vector<Step> steps_;
   std::vector<Run> runs_;
   std::vector<HostSlice> host_;
   std::vector<int64_t> counts_;
-  std::vector<double> node_ends_;  // its pages are touched at construction
+  std::vector<NodeTimes> times_;  // its pages are touched at construction
   size_t used_nodes_ = 0;
 };
+
+// The op, and whether it ran beside lane 0.
+std::string op_name(const OpTime& op);
 
 // A table by op: time, share, calls, GFLOP/s and GB/s.
 std::string format_profile(const StepProfile& profile);

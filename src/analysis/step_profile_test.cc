@@ -137,11 +137,9 @@ TEST(StepProfile, FlopsAreThoseOfTheCountsThatRan) {
   Session session(model, std::move(options));
   const auto flops_at = [&](int64_t tokens, int64_t sequences) {
     StepProfile profile(session, 1);
-    const Program& program = session.family().programs[0];
     profile.begin_step(2, now_seconds());
-    profile.begin_run(ProgramId{0}, std::vector<int64_t>{tokens, sequences});
-    for (size_t i = 0; i < program.nodes().size(); ++i) profile.node_done();
-    profile.end_run();
+    for (NodeTimes& times : profile.begin_run(ProgramId{0}, std::vector<int64_t>{tokens, sequences}))
+      times.begin = times.end = now_seconds();
     profile.end_step();
     double flops = 0;
     for (const OpTime& op : profile.by_op()) flops += op.flops;
@@ -158,14 +156,11 @@ TEST(StepProfile, RecordsWithoutAllocating) {
   Session session(model, std::move(options));
   StepProfile profile(session, 2);
   const int64_t reserved = profile.reserved_bytes();
-  const Program& program = session.family().programs[0];
   const std::vector<int64_t> counts = {64, 8};
   for (int64_t step = 0; step < 4; ++step) {  // two more than there is room for
     profile.begin_step(step, now_seconds());
     profile.host_work(HostWork::kDataWait, 0, 1);
-    profile.begin_run(ProgramId{0}, counts);
-    for (size_t i = 0; i < program.nodes().size(); ++i) profile.node_done();
-    profile.end_run();
+    for (NodeTimes& times : profile.begin_run(ProgramId{0}, counts)) times.begin = times.end = now_seconds();
     for (int i = 0; i < 50; ++i) profile.host_work(HostWork::kLogging, 0, 1);
     profile.end_step();
   }

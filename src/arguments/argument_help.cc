@@ -20,7 +20,7 @@ constexpr std::array kGroups = {
     ArgumentGroup::kOtherTrainers};
 
 // A command with so many flags shows them all at once.
-constexpr size_t kFew = 40;
+constexpr size_t kFew = 42;
 
 bool is_own(const CommandHelp& help, const ArgumentSpec& row) {
   return std::any_of(help.own_rows.begin(), help.own_rows.end(),

@@ -226,4 +226,9 @@ void refuse_set_rows(const ParsedArguments& parsed, std::span<const std::string_
 // Checks what a command needs besides valid arguments: its model and files.
 void validate_command(Command command, const TrainingArguments& args);
 
+// UserError if the arguments of train ask for an evaluation without a file or a share of the training file for it. A language model's
+// file is split unless it is told otherwise: validate_command knows its task only where it is named, so that whoever opens the model
+// asks of others.
+void check_has_evaluation_set(const TrainingArguments& args);
+
 }  // namespace shoehorn

@@ -7,12 +7,13 @@ std::vector<ArgumentSpec> causal_language_modeling() {
   return {
       {.name = "block_size",
        .group = kData,
-       .read_by = kReadByTrain | kReadByPlan | kReadByEval,
+       .read_by = kReadByTrain | kReadByPlan | kReadByEval | kReadByBench,
        .field = &Args::block_size,
        .resume = kTokens,
        .help =
            "of task causal-lm: tokens of a block, the samples that texts are cut into; at most, and unless given "
-           "1024 or, if fewer, what model and tokenizer take"},
+           "1024 or, if fewer, what model and tokenizer take",
+       .help_elsewhere = {{kReadByBench, "of a language model: tokens of a random sample"}}},
       {.name = "packing",
        .group = kData,
        .read_by = kReadByTrain | kReadByPlan | kReadByEval,

@@ -39,13 +39,15 @@ TEST(ArgumentTableCommands, CommandsTakeTheirGroups) {
     return error_for(Command::kTrain, more);
   };
   EXPECT_EQ(with({}), "");
-  EXPECT_TRUE(contains(with({"--eval_strategy", "epoch"}),
+  EXPECT_TRUE(contains(with({"--eval_strategy", "epoch", "--task", "text-classification"}),
                        "[--validation_file] expected a file, because eval_strategy is epoch"));
+  EXPECT_EQ(with({"--eval_strategy", "epoch"}), "") << "whether its file is split, the model knows";
   EXPECT_EQ(with({"--eval_strategy", "epoch", "--task", "causal-lm"}), "") << "its file is split";
   EXPECT_TRUE(contains(
       with({"--eval_strategy", "epoch", "--task", "causal-lm", "--validation_split_percentage", "0"}),
       "[--validation_file] expected a file"));
-  EXPECT_TRUE(contains(with({"--do_eval"}), "do_eval needs an evaluation set"));
+  EXPECT_TRUE(
+      contains(with({"--do_eval", "--task", "text-classification"}), "do_eval needs an evaluation set"));
   EXPECT_TRUE(contains(with({"--do_predict"}), "run shoehorn predict"));
   EXPECT_EQ(with({"--eval_strategy", "epoch", "--validation_file", "v.csv"}), "");
 }

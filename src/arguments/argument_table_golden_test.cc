@@ -249,8 +249,8 @@ TEST(ArgumentTableGolden, OldNamesAndTheGuidesOwnArguments) {
   EXPECT_EQ(parsed({"--task_name", "stsb"}).args.task_name, "stsb");
   EXPECT_TRUE(is_refused_by_name(parsed({"--tf32", "1"}).error, "--tf32"));
   const std::string no_set = refusal_of([] {
-    parse_arguments(Command::kTrain,
-                    {"--model_name_or_path", "m", "--train_file", "t.csv", "--evaluation_strategy", "epoch"});
+    parse_arguments(Command::kTrain, {"--model_name_or_path", "m", "--train_file", "t.csv", "--task",
+                                      "text-classification", "--evaluation_strategy", "epoch"});
   });
   EXPECT_TRUE(contains(no_set, "evaluation needs an evaluation set")) << no_set;
 }

@@ -33,8 +33,17 @@ void require_taken(Command command, const ArgumentSpec& spec, const std::string&
                    commands_that_take(spec), hint);
 }
 
-// GLUE's parts are files here; `datasets` writes them.
+// A data set's parts are files here; `datasets` writes them.
 std::string missing_file_hint(const TrainingArguments& args, const char* usual) {
+  if (!args.dataset_name.empty()) {
+    const std::string config =
+        args.dataset_config_name.empty() ? "" : fmt::format(", '{}'", args.dataset_config_name);
+    return fmt::format(
+        "{} is not downloaded: python -c \"from datasets import load_dataset; [part.to_json(f'{{name}}.jsonl') for name, part in "
+        "load_dataset('{}'{}).items()]\" writes its parts as JSON lines; then give --train_file train.jsonl --validation_file "
+        "validation.jsonl",
+        args.dataset_name, args.dataset_name, config);
+  }
   if (args.task_name.empty()) return usual;
   return fmt::format(
       "GLUE is not downloaded: python -c \"from datasets import load_dataset; [part.to_csv(f'{0}_{{name}}.csv') for name, "
@@ -132,11 +141,17 @@ ParsedArguments parse_arguments(Command command, const std::vector<std::string>&
     if (flag.spec->name != "config") apply_text(*flag.spec, flag.text, flag.source, parsed.arguments);
     parsed.given.emplace_back(flag.spec->name);
   }
-  // Other commands run in one process, whatever a configuration of train says; an anatomy may be asked for of several.
+  // Others than these run in one process, whatever a configuration of train says; an anatomy may be asked for of several. An evaluation
+  // may have another number of ranks than the training had.
   const bool plans_ranks =
       command == Command::kPlan || (command == Command::kAnatomy && parsed.gives("world_size"));
-  if (command != Command::kTrain && !plans_ranks) parsed.arguments.world_size = 1;
-  if (command == Command::kTrain && !parsed.sets("world_size")) parsed.arguments.world_size = ranks;
+  const bool evaluates = command == Command::kEval || command == Command::kPredict;
+  if (command == Command::kTrain || evaluates) {
+    const bool is_given = evaluates ? parsed.gives("world_size") : parsed.sets("world_size");
+    if (!is_given) parsed.arguments.world_size = ranks;
+  } else if (!plans_ranks) {
+    parsed.arguments.world_size = 1;
+  }
   read_neighbour_configs(command, parsed);
   complete_batch(parsed);
   parsed.arguments = resolved(std::move(parsed.arguments));
@@ -168,10 +183,6 @@ void validate_command(Command command, const TrainingArguments& args) {
   require("model_name_or_path", is_new || !args.model_name_or_path.empty(),
           "give a model's directory, or --model_type for a new model");
   const bool has_validation_file = !args.validation_file.empty();
-  // A language model's file is split unless it is told otherwise; a directory does not say here what it is.
-  const bool is_split = args.validation_split_percentage ? *args.validation_split_percentage > 0
-                                                         : args.task == kCausalLanguageModel;
-  const bool has_validation = has_validation_file || is_split;
   const bool may_evaluate =
       command == Command::kTrain || command == Command::kEval || command == Command::kPredict;
   if (!args.do_train.value_or(true) && !may_evaluate) {
@@ -189,16 +200,9 @@ void validate_command(Command command, const TrainingArguments& args) {
       }
       require("train_file", !args.train_file.empty(), missing_file_hint(args, "give the file to train on"));
       require("output_dir", !args.output_dir.empty(), "give the directory for the result");
-      if (args.eval_strategy != "no" && !has_validation) {
-        throw user_error(
-            "[--validation_file] expected a file, because eval_strategy is {}, got nothing; "
-            "evaluation needs an evaluation set; --validation_split_percentage takes it from train_file",
-            args.eval_strategy);
-      }
-      if (args.eval_on_start)
-        require("validation_file", has_validation, "eval_on_start needs an evaluation set");
-      if (args.do_eval.value_or(false))
-        require("validation_file", has_validation, "do_eval needs an evaluation set");
+      if (args.task == kTextClassification || args.validation_split_percentage ||
+          (command == Command::kBenchQuality && args.task.empty()))
+        check_has_evaluation_set(args);
       if (args.do_predict)
         require("test_file", !args.test_file.empty(), "do_predict needs a file to predict");
       return;
@@ -213,6 +217,21 @@ void validate_command(Command command, const TrainingArguments& args) {
       return;
     default:
       return;
+  }
+}
+
+void check_has_evaluation_set(const TrainingArguments& args) {
+  if (!args.validation_file.empty() || args.validation_split_percentage.value_or(0) > 0) return;
+  if (args.eval_strategy != "no") {
+    throw user_error(
+        "[--validation_file] expected a file, because eval_strategy is {}, got nothing; "
+        "evaluation needs an evaluation set; --validation_split_percentage takes it from train_file",
+        args.eval_strategy);
+  }
+  for (const auto& [flag, is_set] :
+       {std::pair{"eval_on_start", args.eval_on_start}, {"do_eval", args.do_eval.value_or(false)}}) {
+    if (is_set)
+      throw user_error("[--validation_file] expected a value, got nothing; {} needs an evaluation set", flag);
   }
 }
 

@@ -20,7 +20,10 @@ inline constexpr std::string_view kOtherDevice = "there is no TPU, NPU or XLA ba
 inline constexpr std::string_view kNoTracker =
     "nothing is sent to a service; tensorboard, html and jsonl are files";
 
-inline constexpr std::string_view kNoHead = "only heads of sequences are built: one class, several, numbers";
+inline constexpr std::string_view kNoHead =
+    "heads for the next token and for sequences are built: one class, several, numbers";
+inline constexpr std::string_view kNoMaskedModel = "no model of masked tokens is built";
+inline constexpr std::string_view kNoEncoderDecoder = "no encoder with a decoder is built";
 
 std::vector<ArgumentSpec> model_and_data();
 std::vector<ArgumentSpec> tasks();

@@ -76,13 +76,15 @@ std::vector<std::string> notices_of_idle_settings(const ParsedArguments& parsed,
   idle.check(args.gradient_checkpointing, {"gradient_checkpointing_kwargs"},
              "gradient_checkpointing is false");
   idle.check(!args.dataset_cache.empty(), {"overwrite_cache"}, "dataset_cache is not set");
-  idle.check(args.world_size > 1, {"ddp_bucket_cap_mb"}, "there is one rank");
+  idle.check(args.world_size > 1, {"ddp_bucket_cap_mb", "log_level_replica"}, "there is one rank");
   idle.check(args.world_size > 1, {"parallel_mode"}, "there is one rank");
   idle.check(args.world_size > 1, {"local_sgd_steps"}, "there is one rank");
   idle.check(args.local_sgd_steps > 0, {"outer_learning_rate", "outer_momentum"}, "local_sgd_steps is 0");
   idle.check(args.zero_stage > 0, {"zero_group_size"}, is("zero_stage", std::to_string(args.zero_stage)));
   idle.check(args.zero_stage == 3, {"zero_prefetch_layers", "zero_persistence_threshold"},
              is("zero_stage", std::to_string(args.zero_stage)));
+  idle.check(false, {"dataset_name", "dataset_config_name"},
+             "nothing is downloaded, the files are what is read");
   idle.check(task != kCausalLanguageModel, {"task_name", "problem_type", "label_column_name", "id_column"},
              is("task", std::string(task)));
   idle.check(false, {"test_file", "test_file_format", "max_predict_samples"},

@@ -49,6 +49,8 @@ struct TrainingArguments {
 
   // Data. max_seq_length is in tokens. With pad_to_max_length false, sequences are packed without padding
   // (run_glue: true).
+  std::string dataset_name = {};  // of the Hugging Face hub: nothing is downloaded, files are what is read
+  std::string dataset_config_name = {};
   std::string train_file = {};
   std::vector<std::string> train_file_weights = {};  // of each name in train_file; none: one behind the other
   std::string stopping_strategy = "first_exhausted";  // data/mixture.h
@@ -220,6 +222,7 @@ struct TrainingArguments {
   std::string logging_dir = {};  // for event files; empty: output_dir/runs/<date>_<host>
   std::string include_num_input_tokens_seen = "no";
   std::string log_level = "passive";
+  std::string log_level_replica = "warning";  // of ranks other than the first
   std::optional<bool> disable_tqdm = {};
 
   // Reproducibility and debugging.

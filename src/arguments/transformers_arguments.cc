@@ -51,8 +51,7 @@ void drop_nested_defaults(Json& value) {
 }  // namespace
 
 bool is_transformers_arguments(const Json& object) {
-  static constexpr std::array kOnlyThere = {"hub_token", "push_to_hub", "logging_nan_inf_filter",
-                                            "log_level_replica"};
+  static constexpr std::array kOnlyThere = {"hub_token", "push_to_hub", "logging_nan_inf_filter"};
   return object.is_object() && std::all_of(kOnlyThere.begin(), kOnlyThere.end(),
                                            [&](const char* key) { return object.contains(key); });
 }

@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/now_seconds.h"
 #include "base/stop_request.h"
 
 namespace shoehorn {
@@ -90,10 +91,6 @@ std::vector<std::string> environment_with(const std::vector<std::string>& variab
     if (!is_replaced) all.emplace_back(*setting);
   }
   return all;
-}
-
-double now_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 // Waits for a child's end and for a request to stop, whichever comes first.

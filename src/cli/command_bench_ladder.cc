@@ -29,7 +29,8 @@ constexpr double kQuickSeconds = 5;
 
 constexpr const char* kLadderIntroduction =
     R"(The settings of the efficient-training guides on this machine, each in a process of its own: random tokens,
-labels 0 and 1, an effective batch of 4. A setting that does not fit, or that this version lacks, is shown as such.
+labels 0 and 1 or the next token, an effective batch of 4. A setting that does not fit, or that this
+version lacks, is shown as such.
 Settings with 8-bit AdamW say which bits the states of embeddings have: 8 in the guides' figures, 32 in the Trainer.
 
   shoehorn bench ladder [FLAGS]

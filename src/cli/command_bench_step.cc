@@ -18,7 +18,7 @@
 #include "cli/stage_line.h"
 #include "exec/backend/thread_count.h"
 #include "exec/backends.h"
-#include "io/file.h"
+#include "io/model_directory.h"
 #include "lab/median_interval.h"
 #include "lab/random_tokens.h"
 #include "lab/step_watch.h"
@@ -188,9 +188,7 @@ int run_bench_step(const std::vector<std::string>& words) {
     TrainerOptions trainer_options;
     trainer_options.callbacks = {watch};
     trainer_options.progress = measured_steps_progress(args);
-    trainer_options.weights = source.directory.empty() || !path_exists(source.directory / "model.safetensors")
-                                  ? std::filesystem::path()
-                                  : source.directory;
+    if (!source.directory.empty() && weights_in(source.directory)) trainer_options.weights = source.directory;
     const double before_trainer_seconds = process_age_seconds();
     Trainer trainer(*source.model, args, std::move(data), {}, std::move(trainer_options));
     if (!args.json) {

@@ -2,6 +2,8 @@
 
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
 
 #include "arguments/argument_table.h"
 #include "arguments/block_arguments.h"
@@ -11,6 +13,7 @@
 #include "cli/evaluate_model.h"
 #include "cli/model_source.h"
 #include "cli/notice_printer.h"
+#include "cli/rank_of_process.h"
 #include "cli/score_text.h"
 #include "cli/text_task.h"
 #include "cli/trained_settings.h"
@@ -34,20 +37,24 @@ std::string notice_of_training_weights(const ParsedArguments& parsed, const Trai
       trained.file.string(), trained.class_weights);
 }
 
+// Before the work rather than behind it; a mistake leaves no new directory.
+void check_destination(const std::string& output_dir) {
+  DirectoryLock::require_free(output_dir);
+  require_writable_directory(output_dir);
+  if (!path_exists(output_dir)) return;
+  check_files_can_be_written(output_dir, {"eval_results.json"});
+  check_combined_results(output_dir);
+}
+
 }  // namespace
 
-int evaluate_model(const ParsedArguments& parsed) {
-  TrainingArguments args = parsed.arguments;
-  use_threads(args.num_threads);
-  const StopSignals signals;
+int evaluate_model(const ParsedArguments& parsed, TrainingArguments args,
+                   const std::shared_ptr<Communicator>& ranks) {
+  const StopSignals signals = stop_signals_of_process();
+  const bool is_main = is_main_rank(ranks);
   print_text(args, notice_of_first_model(parsed, "evaluates"));
   const ModelSource source = open_trained_model(args);
-  DirectoryLock::require_free(args.output_dir);  // before the work rather than after it
-  require_writable_directory(args.output_dir);   // a mistake leaves no new directory behind
-  if (path_exists(args.output_dir)) {
-    check_files_can_be_written(args.output_dir, {"eval_results.json"});
-    check_combined_results(args.output_dir);
-  }
+  if (is_main) check_destination(args.output_dir);
   const auto tokenizer = Tokenizer::load(source.tokenizer());
   std::string summary;
   std::string notices;
@@ -71,12 +78,17 @@ int evaluate_model(const ParsedArguments& parsed) {
     options.adapter = source.adapter;
     options.on_line = notice_printer(args);
     options.progress = progress_options(args);
+    options.ranks = ranks;
+    const int64_t samples = data.size();
     Trainer trainer(*source.model, args, {}, std::move(data), std::move(options));
     print_text(args, shown_class_weights(trainer));
     Metrics measured = trainer.evaluate();
+    add_script_metrics(measured, "eval", samples);
     details = trainer.evaluation_details();
     return measured;
   });
+  if (ranks != nullptr) ranks->finish();
+  if (!is_main) return 0;
   nlohmann::json results = to_json(metrics);
   results.update(to_json(details, "eval"));
   if (args.json) {
@@ -100,8 +112,11 @@ CommandHelp help_of_eval() {
 }
 
 int run_eval(const std::vector<std::string>& words) {
-  const ParsedArguments parsed = parse_arguments(Command::kEval, words);
-  return evaluate_model(parsed);
+  const ParsedArguments parsed = parse_arguments(Command::kEval, words, launched_ranks());
+  TrainingArguments args = parsed.arguments;
+  const std::shared_ptr<Communicator> ranks = open_ranks_of(args);
+  use_processors(args, ranks);
+  return evaluate_model(parsed, std::move(args), ranks);
 }
 
 }  // namespace shoehorn

@@ -1,4 +1,4 @@
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 #include <optional>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "arguments/argument_help.h"
 #include "arguments/command_options.h"
@@ -21,6 +22,7 @@
 #include "cli/command_list.h"
 #include "cli/commands.h"
 #include "cli/link_option.h"
+#include "cli/rank_of_process.h"
 #include "io/checkpoint_directory.h"
 #include "ranks/launched_rank.h"
 #include "ranks/rank_launcher.h"
@@ -31,7 +33,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<std::string_view, 2> kLaunched = {"train", "topo"};
 constexpr int64_t kMaxRanks = 4096;  // more processes than that stop a host
 
 const std::vector<ArgumentSpec>& launch_option_rows() {
@@ -187,22 +188,26 @@ bool can_lose_a_rank(const LaunchedRun& run, const ParsedArguments& asked) {
   const std::string got = command.empty() ? "" : command[0];
   if (find_command({got}).first != nullptr) {
     throw user_error(
-        "[launch] expected train or topo, which run as ranks, got '{}'; it runs as one process: `shoehorn {} …`",
-        got, got);
+        "[launch] expected {}, which run as ranks, got '{}'; it runs as one process: `shoehorn {} …`",
+        fmt::join(kCommandsOnRanks, ", "), got, got);
   }
   throw user_error(
-      "[launch] expected the command that the ranks run, train or topo and its flags, got {}{}; "
+      "[launch] expected the command that the ranks run ({}) and its flags, got {}{}; "
       "`shoehorn launch --nproc_per_node 4 train …`",
-      got.empty() ? "nothing" : fmt::format("'{}'", got),
-      did_you_mean(nearest_name(got, {kLaunched.begin(), kLaunched.end()})));
+      fmt::join(kCommandsOnRanks, ", "), got.empty() ? "nothing" : fmt::format("'{}'", got),
+      did_you_mean(nearest_name(got, {kCommandsOnRanks.begin(), kCommandsOnRanks.end()})));
 }
 
 // A slip is told once, and before the ranks are started.
-void check_flags_of_train(const std::vector<std::string>& words, int64_t ranks) {
+void check_flags(const std::vector<std::string>& words, int64_t ranks) {
   const std::vector<std::string> flags(words.begin() + 1, words.end());
   const bool is_other_work =
       help_word_of(flags) || std::find(flags.begin(), flags.end(), "--fit") != flags.end();
-  if (words[0] == "train" && !is_other_work) parse_arguments(Command::kTrain, flags, ranks);
+  if (is_other_work) return;
+  for (const auto& [name, command] :
+       {std::pair{"train", Command::kTrain}, {"eval", Command::kEval}, {"predict", Command::kPredict}}) {
+    if (words[0] == name) parse_arguments(command, flags, ranks);
+  }
 }
 
 // Starts the ranks, and again behind a failure, up to max_restarts times: those that are left, where they can take the
@@ -237,7 +242,7 @@ CommandHelp help_of_launch() {
       .introduction =
           "Starts train as several ranks, processes that share each step (data parallel), with mpirun. The flags of\n"
           "train follow; the effective batch is per_device_train_batch_size x gradient_accumulation_steps x ranks.\n"
-          "So it starts topo, which measures how the ranks reach each other.\n\n"
+          "So it starts eval and predict, whose batches the ranks share, and topo, which measures how they reach each other.\n\n"
           "  shoehorn launch --nproc_per_node 4 train --model_name_or_path DIR --train_file train.csv --output_dir out\n",
       .own_rows = launch_option_rows()};
 }
@@ -245,16 +250,16 @@ CommandHelp help_of_launch() {
 int run_launch(const std::vector<std::string>& words) {
   const CommandOptions options = parse_options(launch_option_rows(), words, OtherWords::kCommandLine);
   const std::vector<std::string>& command = options.rest;
-  if (command.empty() || std::find(kLaunched.begin(), kLaunched.end(), command[0]) == kLaunched.end())
+  if (command.empty() || std::ranges::find(kCommandsOnRanks, command[0]) == kCommandsOnRanks.end())
     throw_no_launched_command(command);
   int64_t ranks = standard_ranks();
   if (options.is_given("nproc_per_node")) ranks = options.integer_at_least("nproc_per_node", 1);
   if (ranks > kMaxRanks)
     throw user_error("[--nproc_per_node] expected at most {} ranks, got {}", kMaxRanks, ranks);
-  if (command[0] == "topo" && options.is_given("max_restarts"))
-    throw user_error("[--max_restarts] expected train, which goes on from a checkpoint, got topo");
+  if (command[0] != "train" && options.is_given("max_restarts"))
+    throw user_error("[--max_restarts] expected train, which goes on from a checkpoint, got {}", command[0]);
   set_link(options);
-  check_flags_of_train(command, ranks);
+  check_flags(command, ranks);
   const std::string mpirun = find_mpirun();
   if (mpirun.empty()) {
     throw user_error(

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <system_error>
 
@@ -12,6 +13,7 @@
 #include "cli/commands.h"
 #include "cli/model_source.h"
 #include "cli/notice_printer.h"
+#include "cli/rank_of_process.h"
 #include "cli/score_text.h"
 #include "cli/text_task.h"
 #include "cli/trained_settings.h"
@@ -60,6 +62,13 @@ void check_destination(const TrainingArguments& args, const Destination& destina
   if (destination.has_results) require_writable_directory(args.output_dir);
   if (destination.has_results && path_exists(args.output_dir))
     check_files_can_be_written(args.output_dir, {"predict_results.json"});
+}
+
+void check_is_read_by_ranks(const TrainingArguments& args) {
+  if (args.test_file != "-") return;
+  throw user_error(
+      "[--test_file -] expected a file that each rank reads, got standard input, which one of them has; write it to a file, "
+      "or predict in one process");
 }
 
 std::string kept_text(const Destination& destination) {
@@ -113,10 +122,12 @@ CommandHelp help_of_predict() {
 }
 
 int run_predict(const std::vector<std::string>& words) {
-  const ParsedArguments parsed = parse_arguments(Command::kPredict, words);
+  const ParsedArguments parsed = parse_arguments(Command::kPredict, words, launched_ranks());
   TrainingArguments args = parsed.arguments;
-  use_threads(args.num_threads);
-  const StopSignals signals;
+  const std::shared_ptr<Communicator> ranks = open_ranks_of(args);
+  use_processors(args, ranks);
+  const StopSignals signals = stop_signals_of_process();
+  const bool is_main = is_main_rank(ranks);
   const Destination destination = destination_of(parsed);
   std::FILE* const people = args.json || destination.is_standard_output() ? stderr : stdout;
   print_text(args, notice_of_first_model(parsed, "predicts with"), people);
@@ -128,8 +139,10 @@ int run_predict(const std::vector<std::string>& words) {
         args.model_name_or_path);
   }
   const PredictionFormat format = prediction_format_of(destination.predictions, args.output_file_format);
-  check_destination(args, destination);
-  PredictionOutput output(destination.predictions);
+  if (ranks != nullptr) check_is_read_by_ranks(args);
+  if (is_main) check_destination(args, destination);
+  std::optional<PredictionOutput> output;
+  if (is_main) output.emplace(destination.predictions);
   const auto tokenizer = Tokenizer::load(source.tokenizer());
   const TrainedSettings trained = read_trained_settings(source);
   print_text(args, take_trained_length(args, trained, parsed.sets("max_seq_length")), people);
@@ -139,15 +152,18 @@ int run_predict(const std::vector<std::string>& words) {
   Progress bar("predict", 0, 0, beside_main_work(progress_options(args), ProgressUnit::kTexts));
   const PredictedFile predicted = with_kept_text(kept_text(destination), [&] {
     return predict_file(
-        *source.model, args, *tokenizer, format, output,
+        *source.model, args, *tokenizer, format, output ? &*output : nullptr,
         {.predictor = {.weights = source.directory,
                        .adapter = source.adapter,
-                       .on_line = notice_printer(args, people)},
+                       .on_line = notice_printer(args, people),
+                       .ranks = ranks},
          .trained_columns = trained.columns,
          .on_progress = [&](const PredictFileProgress& done) { bar.update(done.rows, done.rows); }});
   });
   bar.finish();
-  output.finish();
+  if (ranks != nullptr) ranks->finish();
+  if (!is_main) return 0;
+  output->finish();
   print_text(args,
              fmt::format("{}{}{}\n", describe_read(predicted, args),
                          notices_of(shown_file(args.test_file), loaded_as(predicted, *source.model)),

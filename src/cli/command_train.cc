@@ -7,6 +7,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 
 #include "arguments/argument_table.h"
 #include "arguments/command_options.h"
@@ -173,8 +174,11 @@ void check_result_files(const TrainingArguments& args) {
 // Files of tokenized texts are made by the first rank, and read by all.
 TextTask load_on_ranks(TrainingArguments& args, ModelSource& source, bool gives_length, Communicator* ranks) {
   const bool makes_files = ranks != nullptr && !args.dataset_cache.empty();
-  if (makes_files && !ranks->is_main()) wait_for_all(*ranks);
+  const bool waits = makes_files && !ranks->is_main();
+  if (waits) wait_for_all(*ranks);
+  const bool overwrites = std::exchange(args.overwrite_cache, args.overwrite_cache && !waits);
   TextTask task = load_text_task(args, source, gives_length);
+  args.overwrite_cache = overwrites;
   if (makes_files && ranks->is_main()) wait_for_all(*ranks);
   return task;
 }
@@ -205,17 +209,6 @@ int run_fitted(const std::vector<std::string>& words) {
   become_process(command);
 }
 
-// A line that says to which processors each rank is bound; "" where none is.
-std::string bind_ranks(Communicator& ranks, int64_t threads) {
-  constexpr size_t kLongest = 256;
-  const std::vector<std::string> shares = gather_texts(ranks, bind_to_share(ranks, threads), kLongest);
-  if (!ranks.is_main() || std::ranges::all_of(shares, [](const std::string& share) { return share.empty(); }))
-    return {};
-  std::vector<std::string> bound;
-  for (const std::string& share : shares) bound.push_back(share.empty() ? "unbound" : share);
-  return fmt::format("Ranks are bound to processors of their own: {}\n", fmt::join(bound, " | "));
-}
-
 }  // namespace
 
 CommandHelp help_of_train() {
@@ -243,24 +236,20 @@ int run_train(const std::vector<std::string>& words) {
   }
   const ParsedArguments parsed = parse_arguments(Command::kTrain, words, launched_ranks());
   TrainingArguments args = parsed.arguments;
-  const std::shared_ptr<Communicator> ranks = open_ranks_of(parsed, args);
-  const bool is_main = ranks == nullptr || ranks->is_main();  // writes the files
+  const std::shared_ptr<Communicator> ranks = open_ranks_of(args);
+  const bool is_main = is_main_rank(ranks);
   TrainingArguments given = parsed.arguments;
   given.world_size = args.world_size;
-  const ThreadCount count =
-      use_threads(args.num_threads, ranks == nullptr ? 1 : ranks_on_own_processors(*ranks));
-  if (ranks != nullptr && args.enable_cpu_affinity) print_text(args, bind_ranks(*ranks, count.threads));
+  use_processors(args, ranks);
   show_notices(parsed, args);
   if (!args.do_train.value_or(true)) {
     // A configuration file of an earlier run may say so unnoticed.
-    if (ranks != nullptr) check_runs_on_ranks("eval");
     if (const auto notice = notice_printer(args)) notice("do_train is false: nothing is trained");
-    return evaluate_model(parsed);
+    return evaluate_model(parsed, std::move(args), ranks);
   }
-  const StopSignals signals = has_launcher()
-                                  ? StopSignals({SIGINT, SIGTERM, SIGHUP, SIGPIPE, kPassedOnSignal})
-                                  : StopSignals({SIGINT, SIGTERM, SIGHUP, SIGPIPE});
+  const StopSignals signals = stop_signals_of_process();
   ModelSource source = open_model_to_train(parsed, args);
+  if (!is_language_model(*source.model)) check_has_evaluation_set(args);
   std::optional<NewDirectory> directory;
   std::optional<DirectoryLock> lock;
   if (is_main) {
@@ -274,6 +263,7 @@ int run_train(const std::vector<std::string>& words) {
       kNotBegun, [&] { return load_on_ranks(args, source, parsed.sets("max_seq_length"), ranks.get()); });
   print_text(args, task.summary + task.notices);
   for (TrainingArguments* written : {&args, &given}) keep_columns(task, *written);
+  const int64_t train_samples = task.train.size(), eval_samples = task.validation.size();
   const bool evaluates = task.validation.size() > 0 && args.do_eval.value_or(true);
   for (const std::string& notice : notices_of_idle_settings(parsed, task.validation.size() > 0, args.task))
     print_text(args, notice + "\n");
@@ -299,13 +289,16 @@ int run_train(const std::vector<std::string>& words) {
     ranks->finish();
     return 0;
   }
-  save_metrics(args.output_dir, "train", output.metrics);
+  Metrics trained = output.metrics;
+  add_script_metrics(trained, "train", train_samples);
+  save_metrics(args.output_dir, "train", trained);
   trainer.save_state();
-  nlohmann::json results = to_json(output.metrics);
-  print_text(args, format_metrics("train", output.metrics));
+  nlohmann::json results = to_json(trained);
+  print_text(args, format_metrics("train", trained));
   if (evaluates) {
-    const Metrics metrics = evaluate_trained(trainer);
+    Metrics metrics = evaluate_trained(trainer);
     trainer.report_evaluation(metrics);
+    add_script_metrics(metrics, "eval", eval_samples);
     nlohmann::json evaluation = to_json(metrics);
     evaluation.update(to_json(trainer.evaluation_details(), "eval"));
     save_results(args.output_dir, "eval", evaluation);

@@ -294,11 +294,19 @@ void add_exact(const std::set<MathsChange>& allowed, int64_t budget_bytes, FitRe
   sort_by_preference(result.fitting);
 }
 
+// The flags of a step of random tokens that is as long as one of the run.
+std::vector<std::string> measured_flags(const std::vector<std::string>& flags, const PlannedTask& task) {
+  const std::optional<int64_t> block = task.arguments.block_size;
+  if (!block) return flags;
+  return joined(without_row(flags, "block_size"), {"--block_size", std::to_string(*block)});
+}
+
 // Medians of a few steps differ by as much from one run to the next.
 constexpr double kMeasuredAlike = 0.03;
 
 // The best plans whose processes fit, too; of them the fastest, if they are to be run.
-void choose(const FitResult& result, ExactPlans& exact_plans, size_t verified, FitReport& report) {
+void choose(const FitResult& result, ExactPlans& exact_plans, size_t verified, const PlannedTask& task,
+            FitReport& report) {
   for (const PlannedCandidate& candidate : result.fitting) {
     if (report.best.size() == std::max<size_t>(1, verified)) break;
     PlannedCandidate exact = candidate;
@@ -309,7 +317,7 @@ void choose(const FitResult& result, ExactPlans& exact_plans, size_t verified, F
   report.chosen = 0;
   std::vector<std::vector<std::string>> runs;
   for (size_t i = 0; i < std::min(verified, report.best.size()); ++i)
-    runs.push_back(joined(report.given, report.best[i].run.flags));
+    runs.push_back(measured_flags(joined(report.given, report.best[i].run.flags), task));
   const std::vector<std::optional<double>> seconds = measure(runs);
   for (size_t i = 0; i < seconds.size(); ++i) {
     if (seconds[i]) report.measured.push_back({*seconds[i], i});
@@ -421,7 +429,7 @@ void find_fit(const CommandOptions& options, int64_t verified, FoundFit& found, 
   add_exact(opened.allowed, report.budget_bytes, found.result);
   const StageLine line(verified > 0 ? "running the best plans" : "planning the best once more",
                        opened.task.arguments);
-  choose(found.result, exact_plans, static_cast<size_t>(verified), report);
+  choose(found.result, exact_plans, static_cast<size_t>(verified), opened.task, report);
 }
 
 std::vector<PlannedCandidate> sweep_fit(const CommandOptions& options, FoundFit& found) {

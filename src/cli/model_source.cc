@@ -40,8 +40,9 @@ void adopt_labels(Model& model, const std::filesystem::path& adapter) {
   model.set_labels({.problem = problem, .names = default_labels(labels)});
 }
 
-// One value of --config_overrides: true, false, a number, or else text.
+// One value of --config_overrides: true, false, in Python's spelling too, a number, or else text.
 nlohmann::json override_value(const std::string& text) {
+  if (text == "True" || text == "False") return text == "True";
   const nlohmann::json value = nlohmann::json::parse(text, nullptr, false);
   return value.is_boolean() || value.is_number() ? value : nlohmann::json(text);
 }
@@ -81,7 +82,7 @@ ModelSource new_model(const TrainingArguments& args) {
   }
   if (config.is_object()) apply_overrides(args.config_overrides, config);
   ModelSource source;
-  source.model = model_from_json(config, file, head_of_task(args.task).value_or(head_of_new(config)));
+  source.model = model_from_json(config, file, head_of_task(args.task).value_or(head_of(config)));
   return source;
 }
 
@@ -93,8 +94,8 @@ ModelSource open_adapter(TrainingArguments& args) {
   const ModelDirectory base = open_model_directory(base_model_directory(named, config));
   const bool has_config = path_exists(named / kAdapterModelConfigName);
   ModelSource source;
-  source.model =
-      model_of_config(has_config ? named / kAdapterModelConfigName : base.config, head_of_task(args.task));
+  source.model = has_config ? model_of_config(named / kAdapterModelConfigName, head_of_task(args.task))
+                            : model_of_files(base.path, head_of_task(args.task));
   if (!has_config && !source.model->head_weight().empty()) adopt_labels(*source.model, named);
   source.directory = base.path;
   source.adapter = named;
@@ -188,7 +189,7 @@ ModelSource open_model(const std::string& name_or_path, const std::string& task,
   // Where there is no config, from_pretrained says what is wrong with the directory.
   source.model = need_weights || !path_exists(config)
                      ? model_of_directory(source.directory, head_of_task(task))
-                     : model_of_config(config, head_of_task(task));
+                     : model_of_files(source.directory, head_of_task(task));
   source.companions = list_companions(source.directory);
   return source;
 }

@@ -1,18 +1,24 @@
 #include "cli/rank_of_process.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
 #include <thread>
+#include <vector>
 
 #include "base/error.h"
 #include "base/stop_request.h"
+#include "cli/notice_printer.h"
+#include "cli/output_lines.h"
 #include "ranks/agreement.h"
 #include "ranks/open_ranks.h"
 #include "ranks/rank_launcher.h"
+#include "ranks/shared_processors.h"
 #include "train/rank_facts.h"
 
 namespace shoehorn {
@@ -31,6 +37,25 @@ std::optional<LaunchedRank> rank_of_process() {
   }
 }
 
+// What the first rank shows another does not, unless it was asked to.
+void speak_as_replica(int64_t rank, TrainingArguments& args) {
+  const bool speaks = args.log_level_replica == "debug" || args.log_level_replica == "info";
+  args.log_level = speaks ? args.log_level_replica : "error";
+  args.disable_tqdm = true;
+  if (speaks) begin_lines_with(fmt::format("rank {}: ", rank));
+}
+
+// A line that says to which processors each rank is bound; "" where none is.
+std::string bind_ranks(Communicator& ranks, int64_t threads) {
+  constexpr size_t kLongest = 256;
+  const std::vector<std::string> shares = gather_texts(ranks, bind_to_share(ranks, threads), kLongest);
+  if (!ranks.is_main() || std::ranges::all_of(shares, [](const std::string& share) { return share.empty(); }))
+    return {};
+  std::vector<std::string> bound;
+  for (const std::string& share : shares) bound.push_back(share.empty() ? "unbound" : share);
+  return fmt::format("Ranks are bound to processors of their own: {}\n", fmt::join(bound, " | "));
+}
+
 void wait_for_main_rank() {
   const auto end = std::chrono::steady_clock::now() + kMoment;
   while (stop_signal() == 0 && std::chrono::steady_clock::now() < end)
@@ -45,17 +70,17 @@ int64_t launched_ranks() {
 }
 
 void check_runs_on_ranks(std::string_view command) {
-  if (command == "train" || command == "topo") return;
+  if (std::ranges::find(kCommandsOnRanks, command) != kCommandsOnRanks.end()) return;
   if (const std::optional<LaunchedRank> launched = rank_of_process()) {
-    throw user_error("[{}] expected one process, got {} ranks of {}; train and topo run on ranks", command,
-                     launched->size, launched->launcher);
+    throw user_error("[{}] expected one process, got {} ranks of {}; {} run on ranks", command,
+                     launched->size, launched->launcher, fmt::join(kCommandsOnRanks, ", "));
   }
 }
 
-std::shared_ptr<Communicator> open_ranks_of(const ParsedArguments& parsed, TrainingArguments& args) {
+std::shared_ptr<Communicator> open_ranks_of(TrainingArguments& args) {
   const std::optional<LaunchedRank> launched = launched_rank();
   const int64_t size = launched ? launched->size : 1;
-  if (parsed.sets("world_size") && args.world_size != size) {
+  if (args.world_size != size) {
     throw user_error(
         "[--world_size {0}] expected the number of ranks, got {1} of them; `shoehorn launch --nproc_per_node "
         "{0} train …` starts so many",
@@ -63,11 +88,27 @@ std::shared_ptr<Communicator> open_ranks_of(const ParsedArguments& parsed, Train
   }
   args.world_size = size;
   if (!launched) return nullptr;
-  if (launched->rank > 0) args.log_level = "error";
+  if (launched->rank > 0) speak_as_replica(launched->rank, args);
   std::shared_ptr<Communicator> ranks = open_ranks(*launched, static_cast<double>(args.ddp_timeout));
   check_arguments_alike(*ranks, args);
   if (args.zero_group_size == 0) args.zero_group_size = ranks_of_each_host(*ranks, host_name());
   return ranks;
+}
+
+bool is_main_rank(const std::shared_ptr<Communicator>& ranks) {
+  return ranks == nullptr || ranks->is_main();
+}
+
+ThreadCount use_processors(const TrainingArguments& args, const std::shared_ptr<Communicator>& ranks) {
+  if (ranks == nullptr) return use_threads(args.num_threads);
+  const ThreadCount count = use_threads(args.num_threads, ranks_on_own_processors(*ranks));
+  if (args.enable_cpu_affinity) print_text(args, bind_ranks(*ranks, count.threads));
+  return count;
+}
+
+StopSignals stop_signals_of_process() {
+  return has_launcher() ? StopSignals({SIGINT, SIGTERM, SIGHUP, SIGPIPE, kPassedOnSignal})
+                        : StopSignals({SIGINT, SIGTERM, SIGHUP, SIGPIPE});
 }
 
 bool has_launcher() {

@@ -2,15 +2,21 @@
 // process, and names the rank in front of an error.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <string>
 #include <string_view>
 
 #include "arguments/argument_table.h"
+#include "base/stop_request.h"
+#include "exec/backend/thread_count.h"
 #include "lab/error_report.h"
 #include "ranks/communicator.h"
 
 namespace shoehorn {
+
+// The commands that several ranks run together.
+inline constexpr std::array<std::string_view, 4> kCommandsOnRanks = {"train", "eval", "predict", "topo"};
 
 // The number of ranks that were started; 1 where there is one. UserError as launched_rank().
 int64_t launched_ranks();
@@ -18,9 +24,19 @@ int64_t launched_ranks();
 // UserError if this process is one of several ranks and the command does not run on ranks.
 void check_runs_on_ranks(std::string_view command);
 
-// The ranks of the command train; null where there is one. Completes the arguments: world_size;
-// only the first rank shows anything. UserError if world_size was given and is another.
-std::shared_ptr<Communicator> open_ranks_of(const ParsedArguments& parsed, TrainingArguments& args);
+// The ranks that run a command with arguments of training; null where there is one. Completes the arguments: what others than the
+// first rank show. UserError if world_size is another number.
+std::shared_ptr<Communicator> open_ranks_of(TrainingArguments& args);
+
+// True of one process, and of the first of several ranks, which writes the files.
+bool is_main_rank(const std::shared_ptr<Communicator>& ranks);
+
+// Sets the number of threads, of a rank its share of the processors, to which it is bound if the arguments say so; the first rank
+// shows how all are bound.
+ThreadCount use_processors(const TrainingArguments& args, const std::shared_ptr<Communicator>& ranks);
+
+// From now on signals stop the work, of ranks below `shoehorn launch` its own, too.
+StopSignals stop_signals_of_process();
 
 // Whether `shoehorn launch` started this process.
 bool has_launcher();

@@ -141,9 +141,11 @@ std::string format_samples(const TextTask& task, const LabelMap& labels, int64_t
 }
 
 // Of texts, whose number is not known before they are all read.
+// Gives up where a stop is requested. How many texts there are is not known before they are read.
 std::function<void(int64_t texts)> texts_progress(const TrainingArguments& args) {
   const ProgressOptions options = beside_main_work(progress_options(args), ProgressUnit::kTexts);
   return [bar = std::make_shared<Progress>("tokenize", 0, 0, options)](int64_t texts) {
+    throw_if_stop_requested();
     bar->update(texts, texts);
   };
 }

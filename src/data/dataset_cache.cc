@@ -30,7 +30,7 @@ using nlohmann::json;
 namespace {
 
 // Raised where the same text, tokenizer and options come to give other samples, or data_set.json is to say more.
-constexpr int kVersion = 2;
+constexpr int kVersion = 3;
 constexpr const char* kHint = "remove the directory, or give --overwrite_cache to tokenize the text again";
 
 // A name beside `final` that nobody reads by.

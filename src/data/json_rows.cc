@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "data/table_formats.h"
@@ -35,8 +37,11 @@ ListElement list_element(const Json& element) {
 // Takes the events of the JSON parser. The first object sets the columns; each object becomes a row.
 class RowHandler : public nlohmann::json_sax<Json> {
  public:
-  RowHandler(const LineReader& lines, bool in_array, TableBuilder& builder)
-      : lines_(lines), in_array_(in_array), array_open_(false), builder_(builder) {}
+  RowHandler(const LineReader& lines, bool in_array, bool may_differ, TableBuilder& builder)
+      : lines_(lines), in_array_(in_array), may_differ_(may_differ), builder_(builder) {
+    // Of later files only what the first one has is read.
+    if (may_differ && !builder.column_names().empty()) take_columns(builder.column_names(), 0);
+  }
 
   bool null() override { return in_list_ ? element("null") : value("", CellKind::kNull); }
   bool boolean(bool v) override {
@@ -55,7 +60,11 @@ class RowHandler : public nlohmann::json_sax<Json> {
   bool binary(binary_t&) override { return false; }
 
   bool start_object(std::size_t) override {
-    if (in_object_) nested("an object");
+    if (in_object_) {
+      if (!may_differ_) nested("an object");
+      ++skipped_;
+      return true;
+    }
     in_object_ = true;
     line_ = lines_.line_number();
     next_ = 0;
@@ -64,6 +73,7 @@ class RowHandler : public nlohmann::json_sax<Json> {
   }
 
   bool key(string_t& name) override {
+    if (skipped_ > 0) return true;
     if (!has_columns_) {
       names_.push_back(name);
       values_.emplace_back();
@@ -76,6 +86,7 @@ class RowHandler : public nlohmann::json_sax<Json> {
       const auto place = places_.find(name);
       current_ = place == places_.end() ? names_.size() : place->second;
     }
+    if (current_ == names_.size() && may_differ_) return true;
     if (current_ == names_.size()) {
       throw user_error(
           "[{}:{}] expected the keys of the first object ({}), got another key '{}'; give every row the same "
@@ -91,17 +102,16 @@ class RowHandler : public nlohmann::json_sax<Json> {
   }
 
   bool end_object() override {
+    if (skipped_ > 0) return end_skipped();
     in_object_ = false;
     if (!has_columns_) {
       if (names_.empty())
         throw user_error("[{}:{}] expected an object with keys, got an empty one", lines_.source(), line_);
-      builder_.set_columns(names_, line_);
-      has_columns_ = true;
-      for (size_t i = 0; i < names_.size(); ++i) places_.emplace(names_[i], i);
+      take_columns(names_, line_);
     }
     const auto missing =
         std::find_if(values_.begin(), values_.end(), [](const Value& v) { return !v.present; });
-    if (missing != values_.end()) {
+    if (missing != values_.end() && !may_differ_) {
       throw user_error(
           "[{}:{}] expected {} keys as in the first object, got {}: '{}' is missing; give every row the same "
           "keys",
@@ -109,12 +119,22 @@ class RowHandler : public nlohmann::json_sax<Json> {
           std::count_if(values_.begin(), values_.end(), [](const Value& v) { return v.present; }),
           names_[static_cast<size_t>(missing - values_.begin())]);
     }
-    for (size_t i = 0; i < values_.size(); ++i) builder_.append(i, values_[i].text, values_[i].kind);
+    for (size_t i = 0; i < values_.size(); ++i) {
+      if (values_[i].present) {
+        builder_.append(i, values_[i].text, values_[i].kind);
+      } else {
+        builder_.append(i, "", CellKind::kAbsent);
+      }
+    }
     builder_.end_row(line_);
     return true;
   }
 
   bool start_array(std::size_t) override {
+    if (skipped_ > 0 || (in_list_ && may_differ_)) {
+      ++skipped_;
+      return true;
+    }
     if (in_object_ && !in_list_) {
       in_list_ = true;
       list_ = "[";
@@ -125,9 +145,11 @@ class RowHandler : public nlohmann::json_sax<Json> {
     return true;
   }
   bool end_array() override {
+    if (skipped_ > 0) return end_skipped();
     if (!in_list_) return true;
     in_list_ = false;
-    return value(list_ + ']', CellKind::kList);
+    const bool is_plain = !std::exchange(list_has_skipped_, false);
+    return value(is_plain ? list_ + ']' : "", is_plain ? CellKind::kList : CellKind::kObject);
   }
 
   bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception& error) override {
@@ -144,8 +166,26 @@ class RowHandler : public nlohmann::json_sax<Json> {
   }
 
  private:
+  void take_columns(const std::vector<std::string>& names, int64_t line) {
+    names_ = names;
+    values_.resize(names_.size());
+    builder_.set_columns(names_, line);
+    has_columns_ = true;
+    for (size_t i = 0; i < names_.size(); ++i) places_.emplace(names_[i], i);
+  }
+
+  // An object within a cell, or a list within its list, is over.
+  bool end_skipped() {
+    if (--skipped_ > 0) return true;
+    if (!in_list_) return value("", CellKind::kObject);
+    list_has_skipped_ = true;
+    return true;
+  }
+
   bool value(std::string_view text, CellKind kind) {
+    if (skipped_ > 0) return true;
     if (!in_object_) nested("a bare value");
+    if (current_ == values_.size()) return true;  // of a key that is not read
     Value& cell = values_[current_];
     cell.text = text;
     cell.kind = kind;
@@ -157,6 +197,7 @@ class RowHandler : public nlohmann::json_sax<Json> {
 
   // One of a list, as JSON.
   bool element(const std::string& text) {
+    if (skipped_ > 0) return true;
     if (list_.size() > 1) list_ += ", ";
     list_ += text;
     return true;
@@ -176,7 +217,8 @@ class RowHandler : public nlohmann::json_sax<Json> {
 
   const LineReader& lines_;
   bool in_array_;
-  bool array_open_;
+  bool array_open_ = false;
+  bool may_differ_;
   TableBuilder& builder_;
   bool has_columns_ = false;
   std::vector<std::string> names_;
@@ -186,6 +228,8 @@ class RowHandler : public nlohmann::json_sax<Json> {
   size_t next_ = 0;
   bool in_object_ = false;
   bool in_list_ = false;
+  bool list_has_skipped_ = false;
+  int64_t skipped_ = 0;  // how deep in what is not read
   std::string list_;
   int64_t line_ = 0;
 };
@@ -262,7 +306,7 @@ std::vector<ListElement> list_elements(std::string_view text) {
   return elements;
 }
 
-void read_json_rows(LineReader& lines, TableBuilder& builder) {
+void read_json_rows(LineReader& lines, const TableOptions& options, TableBuilder& builder) {
   constexpr std::string_view kSpace = " \t\r";
   std::string line;
   bool any = false;
@@ -271,10 +315,10 @@ void read_json_rows(LineReader& lines, TableBuilder& builder) {
 
   if (line[line.find_first_not_of(kSpace)] == '[') {
     CharacterSource source(lines, std::move(line));
-    RowHandler handler(lines, true, builder);
+    RowHandler handler(lines, true, options.objects_may_differ, builder);
     Json::sax_parse(CharacterIterator(source), CharacterIterator(), &handler);
   } else {
-    RowHandler handler(lines, false, builder);
+    RowHandler handler(lines, false, options.objects_may_differ, builder);
     do {
       if (line.find_first_not_of(kSpace) == std::string::npos) continue;
       Json::sax_parse(line, &handler);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/open_files.h"
 
 namespace shoehorn {
 
@@ -10,6 +11,7 @@ ShardSource::ShardSource(const std::filesystem::path& directory, std::span<const
                          const Manifest& manifest, std::string content_hash)
     : content_hash_(std::move(content_hash)) {
   if (names.empty()) throw user_error("[{}] expected files of tokens, got none", directory.string());
+  allow_open_files(std::ssize(names));
   for (const std::string& name : names) {
     const auto listed = manifest.find(name);
     if (listed == manifest.end()) {

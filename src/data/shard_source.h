@@ -16,7 +16,7 @@ class ShardSource final : public ContiguousSource {
  public:
   // Opens the files of `names` below the directory, in this order, which stay open, and reads each once
   // (ShardFile::open). `manifest` lists them. `content_hash`: what content_hash() gives, empty where it is not known.
-  // UserError: no files, files that are not of one data set, those of ShardFile::open.
+  // UserError: no files, files that are not of one data set, those of ShardFile::open. SystemError of allow_open_files.
   ShardSource(const std::filesystem::path& directory, std::span<const std::string> names,
               const Manifest& manifest, std::string content_hash = {});
 

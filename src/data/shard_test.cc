@@ -160,6 +160,19 @@ TEST(Shards, IdsTakeAsManyBytesAsTheyNeed) {
   EXPECT_EQ(std::filesystem::file_size(second.path()), sizeof(ShardHeader) + 3 * 8 + 4 * 4);
 }
 
+// A vocabulary of more than 65,536 tokens has long ids everywhere: it takes no more files than others.
+TEST(Shards, LongIdsMakeNoSmallFiles) {
+  const TestDirectory directory;
+  ShardWriter writer(directory.path(), {LabelKind::kNone}, 400);
+  constexpr int kSamples = 100;
+  for (int i = 0; i < kSamples; ++i) {
+    const std::vector<int32_t> ids = {i % 2 == 0 ? 1 : 70000};
+    writer.add({.input_ids = ids}, {});
+  }
+  // Two offsets, of input and decoder, and an id of four bytes each.
+  EXPECT_LE(std::ssize(writer.finish()), 2 + kSamples * (8 + 8 + 4) / 400);
+}
+
 TEST(Shards, AnySampleIsReadFromAnyThread) {
   const TestDirectory directory;
   const auto [memory, shards, names] = random_samples(directory, {.has_types = true}, 500, 4000);

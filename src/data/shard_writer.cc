@@ -139,7 +139,8 @@ void ShardWriter::write() {
   token_types_.clear();
   integer_labels_.clear();
   value_labels_.clear();
-  largest_id_ = 0;
+  // A file behind one of long ids has some, too: it would end as soon as it began.
+  if (!has_long_ids()) largest_id_ = 0;
 }
 
 std::vector<std::string> ShardWriter::finish() {

@@ -26,7 +26,7 @@ struct SampleLabels {
 //   names = writer.finish();
 class ShardWriter {
  public:
-  // A file has about `shard_bytes`. Ids take two bytes in a file whose largest they hold.
+  // A file has about `shard_bytes`. Ids take two bytes in files until the first that needs more.
   ShardWriter(std::filesystem::path directory, LabelShape labels, int64_t shard_bytes = int64_t{32} << 20);
 
   // Copies it. UserError: those of check_sample, and a sample with decoder's tokens among samples without.

@@ -137,7 +137,7 @@ void read_file(const std::filesystem::path& path, const TableOptions& options, T
       break;
     case DataFormat::kObjects:
       builder.types_are_stated();
-      read_json_rows(lines, builder);
+      read_json_rows(lines, options, builder);
       break;
   }
   builder.end_file(lines.invalid_utf8());

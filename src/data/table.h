@@ -36,8 +36,9 @@ namespace shoehorn {
 
 // The kind of a cell, as far as labels need it. Null: an empty csv or tsv field, quoted or not, or JSON's
 // null. Integer: fits in int64. Real: any other finite number. String: other text, and JSON's true and false
-// ("true", "false"). List: a JSON array, stored as its text.
-enum class CellKind : uint8_t { kNull, kInteger, kReal, kString, kList };
+// ("true", "false"). List: a JSON array, stored as its text. With TableOptions::objects_may_differ also, without a text, an object:
+// a JSON object, or a list of such or of lists; and absent: the row has no such key.
+enum class CellKind : uint8_t { kNull, kInteger, kReal, kString, kList, kObject, kAbsent };
 
 // The cells of one column, their text end to end.
 class Column {
@@ -86,6 +87,9 @@ struct Table {
 struct TableOptions {
   int64_t max_record_bytes = int64_t{64} << 20;  // the longest line, and the longest quoted record
   std::optional<DataFormat> format = {};         // in place of what the file's name, or its first line, says
+  // Of JSON: rows may lack keys of the first object, have others, which are not read, and values of any shape. For readers of one
+  // column.
+  bool objects_may_differ = false;
 };
 
 // Reads whole files. UserError naming file and line: those of open_input and data_format_of, an empty file, a header

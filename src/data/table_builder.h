@@ -25,6 +25,8 @@ class TableBuilder {
   // The columns of the file, in its order, which its line `line` names. UserError: a column that comes twice; other
   // columns than those of the first file.
   void set_columns(const std::vector<std::string>& names, int64_t line);
+  // Of the first file; none before.
+  const std::vector<std::string>& column_names() const { return table_.column_names; }
   // The cell of the row in the file's column `column`.
   void append(size_t column, std::string_view text, CellKind kind) {
     table_.columns[order_[column]].append(text, kind);

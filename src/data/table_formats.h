@@ -16,6 +16,6 @@ void read_delimited(LineReader& lines, char delimiter, Quoting quoting, const Ta
 // One column, `text`; an empty line is a missing text.
 void read_line_rows(LineReader& lines, TableBuilder& builder);
 
-void read_json_rows(LineReader& lines, TableBuilder& builder);
+void read_json_rows(LineReader& lines, const TableOptions& options, TableBuilder& builder);
 
 }  // namespace shoehorn

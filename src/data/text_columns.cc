@@ -25,11 +25,11 @@ int64_t named_column(const Table& table, const std::string& name, std::string_vi
                    fmt::join(table.column_names, ", "));
 }
 
-bool has_text(const Column& column) {
+bool is_empty(const Column& column) {
   for (int64_t row = 0; row < column.size(); ++row) {
-    if (column.kind(row) == CellKind::kString) return true;
+    if (column.kind(row) != CellKind::kNull && column.kind(row) != CellKind::kAbsent) return false;
   }
-  return false;
+  return true;
 }
 
 std::vector<std::string> split_at_commas(const std::string& names) {
@@ -106,6 +106,13 @@ void check_id_is_other(const Table& table, const TextColumns& found) {
 
 }  // namespace
 
+bool has_text(const Column& column) {
+  for (int64_t row = 0; row < column.size(); ++row) {
+    if (column.kind(row) == CellKind::kString) return true;
+  }
+  return false;
+}
+
 std::vector<int64_t> find_label_columns(const Table& table, const ColumnOptions& options) {
   if (!options.label_column_name.empty()) return named_label_columns(table, options.label_column_name);
   const std::string& preferred = options.preferred_label_columns;
@@ -116,10 +123,14 @@ std::vector<int64_t> find_label_columns(const Table& table, const ColumnOptions&
 void check_are_texts(const Table& table, int64_t column) {
   const Column& texts = table.columns[static_cast<size_t>(column)];
   for (int64_t row = 0; row < texts.size(); ++row) {
-    if (texts.kind(row) != CellKind::kList) continue;
-    throw user_error(
-        "[{}] expected a text in column '{}', got a list; join its parts, or name another column",
-        table.place(row), table.column_names[static_cast<size_t>(column)]);
+    const CellKind kind = texts.kind(row);
+    const std::string& name = table.column_names[static_cast<size_t>(column)];
+    if (kind == CellKind::kAbsent)
+      throw user_error("[{}] expected a text in column '{}', got a row without this key", table.place(row),
+                       name);
+    if (kind != CellKind::kList && kind != CellKind::kObject) continue;
+    throw user_error("[{}] expected a text in column '{}', got {}; join its parts, or name another column",
+                     table.place(row), name, kind == CellKind::kList ? "a list" : "an object");
   }
 }
 
@@ -127,7 +138,8 @@ int64_t find_language_column(const Table& table, const std::string& name, const 
   if (!name.empty()) return named_column(table, name, "text_column_names");
   if (!preferred.empty() && table.find_column(preferred) >= 0) return table.find_column(preferred);
   const int64_t column = std::max<int64_t>(0, table.find_column("text"));
-  if (has_text(table.columns[static_cast<size_t>(column)])) return column;
+  const Column& cells = table.columns[static_cast<size_t>(column)];
+  if (has_text(cells) || is_empty(cells)) return column;
   throw user_error(
       "[{}] expected texts in column '{}', got none; name another one with text_column_names: {}",
       table.source, table.column_names[static_cast<size_t>(column)], fmt::join(table.column_names, ", "));

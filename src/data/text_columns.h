@@ -49,10 +49,14 @@ struct TextColumns {
 std::vector<int64_t> find_label_columns(const Table& table, const ColumnOptions& options);
 
 // The column of texts of a language model: `name`; where that is empty `preferred`, if there is a column of this name;
-// else the column `text`, else the first one, as in run_clm. UserError, which lists the columns there are: it is absent; not named, and without a single text.
+// else the column `text`, else the first one, as in run_clm. UserError, which lists the columns there are: it is absent; not named, and of
+// numbers alone.
 int64_t find_language_column(const Table& table, const std::string& name, const std::string& preferred = {});
 
-// UserError naming file and line: a cell of the column is a list.
+// Whether a cell is a text that is not a number.
+bool has_text(const Column& column);
+
+// UserError naming file and line: a cell of the column is a list or an object, or is not there.
 void check_are_texts(const Table& table, int64_t column);
 
 // UserError, which lists the columns there are: a named column is absent, no column is left for text, more

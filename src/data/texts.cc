@@ -14,6 +14,8 @@ namespace {
 
 // Enough for every thread of the tokenizer, few enough that the encodings in flight are small beside the texts.
 constexpr int64_t kTextsAtOnce = 512;
+// So much of them at most, and one more: a line may be a book.
+constexpr int64_t kBytesAtOnce = int64_t{8} << 20;
 
 // The texts of some lines, end to end.
 class Lines {
@@ -26,7 +28,7 @@ class Lines {
     if (ends_in_newline) text_ += '\n';
     ends_.push_back(text_.size());
     ++total_;
-    if (ends_.size() == rows_) hand_on();
+    if (ends_.size() == rows_ || std::ssize(text_) >= kBytesAtOnce) hand_on();
   }
 
   void hand_on() {
@@ -78,10 +80,17 @@ TextRows read_column(const DataFiles& files, const TextOptions& options, int64_t
                      const std::function<void(std::span<const std::string_view>)>& take) {
   TextRows found;
   int64_t column = -1;
-  found.invalid_utf8 = read_table_in_pieces(files, options.table, rows, [&](const Table& piece) {
-    if (column < 0) {
+  PieceLimits limits(rows);
+  limits.bytes = kBytesAtOnce;
+  TableOptions table = options.table;
+  table.objects_may_differ = true;
+  bool has_seen_text = false;
+  found.invalid_utf8 = read_table_in_pieces(files, table, limits, [&](const Table& piece) {
+    // Until a text has come: the first rows may be empty.
+    if (!has_seen_text) {
       column = find_language_column(piece, options.text_column, options.preferred_text_column);
       found.text_column = piece.column_names[static_cast<size_t>(column)];
+      has_seen_text = has_text(piece.columns[static_cast<size_t>(column)]);
     }
     check_are_texts(piece, column);
     const Column& cells = piece.columns[static_cast<size_t>(column)];

@@ -3,7 +3,8 @@
 //
 //   .txt -                    a text a line. Lines end with LF, CRLF or CR, which are read as LF, as Python reads them;
 //                             a line keeps its end (run_clm's --keep_linebreaks) unless it is to go.
-//   .csv .tsv .json .jsonl    data/table.h; the column that is named, else `text`, else the first, as in run_clm.
+//   .csv .tsv .json .jsonl    data/table.h; the column that is named, else `text`, else the first, as in run_clm. JSON's other
+//                             keys may be missing in rows, and have values of any shape.
 //
 // Each may be compressed (.txt.gz, .jsonl.zst); - is standard input. Several files are read one behind the other, and are
 // all lines or all tables.
@@ -53,7 +54,7 @@ struct TextRows {
   std::string text_column = {};
 };
 
-// Calls `take` with the texts of the files, in order, at most `rows` at a time; the views are valid during the call.
+// Calls `take` with the texts of the files, in order, at most `rows` and some MiB at a time; the views are valid during the call.
 // UserError and SystemError: as of load_texts.
 TextRows read_texts(const DataFiles& files, const TextOptions& options, int64_t rows,
                     const std::function<void(std::span<const std::string_view> texts)>& take);

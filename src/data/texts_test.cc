@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -43,6 +45,8 @@ class Texts : public ::testing::Test {
     return message_of<UserError>([&] { load_texts(path, tokens_of_bytes, options); });
   }
 
+  std::string path(const char* name) const { return (directory_.path() / name).string(); }
+
   TestDirectory directory_;
 };
 
@@ -69,6 +73,66 @@ TEST_F(Texts, LongLines) {
     if (i % 3 == 1) bytes.insert(bytes.size() - 1, "\r");
   }
   EXPECT_TRUE(lines(bytes) == expected);
+}
+
+// What is not read may be of any shape, or missing: corpora are written so.
+TEST_F(Texts, OfObjectsThatDiffer) {
+  const std::string rows =
+      "{\"meta\": {\"set\": \"web\", \"text\": \"no\", \"at\": [1, {\"a\": []}]}, \"text\": \"one\"}\n"
+      "{\"text\": \"two\", \"url\": \"u\", \"deep\": [[1], {\"text\": 2}]}\n"
+      "{\"tags\": [], \"text\": \"three\", \"meta\": null}\n";
+  EXPECT_EQ(read(directory_.write("a.jsonl", rows)), (Strings{"one", "two", "three"}));
+  std::string array = rows;
+  std::ranges::replace(array, '\n', ',');
+  array.back() = ']';
+  EXPECT_EQ(read(directory_.write("b.json", "[" + array)), (Strings{"one", "two", "three"}));
+  const fs::path both = directory_.write("c.jsonl", "{\"text\": \"four\", \"other\": {}}\n");
+  Strings all;
+  read_texts(
+      find_data_files("f", path("a.jsonl") + "," + both.string()), {}, 9,
+      [&](std::span<const std::string_view> texts) { all.insert(all.end(), texts.begin(), texts.end()); });
+  EXPECT_EQ(all, (Strings{"one", "two", "three", "four"}));
+  for (const auto& [row, found] : {std::pair{"{\"text\": {\"a\": 1}}", "an object"},
+                                   {"{\"text\": [[\"a\"]]}", "an object"},
+                                   {"{\"text\": [\"a\"]}", "a list"},
+                                   {"{\"other\": 1}", "a row without this key"}}) {
+    const std::string refused =
+        refusal(directory_.write("d.jsonl", "{\"text\": \"one\"}\n" + std::string(row) + "\n"));
+    EXPECT_NE(refused.find("d.jsonl:2] expected a text in column 'text', got " + std::string(found)),
+              std::string::npos)
+        << refused;
+  }
+}
+
+// Whether a column has texts is not told by its first rows.
+TEST_F(Texts, OfAColumnThatBeginsEmpty) {
+  std::string rows;
+  for (int i = 0; i < 20; ++i) rows += "{\"text\": null}\n";
+  rows += "{\"text\": \"one\"}\n";
+  EXPECT_EQ(read(directory_.write("a.jsonl", rows)).back(), "one");
+  std::string numbers;
+  for (int i = 0; i < 20; ++i) numbers += "{\"text\": null}\n";
+  numbers += "{\"text\": 1}\n{\"text\": 2}\n";
+  EXPECT_NE(refusal(directory_.write("b.jsonl", numbers)).find("expected texts in column 'text'"),
+            std::string::npos);
+}
+
+// Lines may be books: what is held of them at a time is bounded by bytes, too.
+TEST_F(Texts, LongLinesComeFewAtATime) {
+  const std::string book(3 << 20, 'a');
+  std::string lines, rows;
+  for (int i = 0; i < 12; ++i) {
+    lines += book + "\n";
+    rows += "{\"text\": \"" + book + "\"}\n";
+  }
+  for (const auto& [name, content] : {std::pair{"a.txt", lines}, {"a.jsonl", rows}}) {
+    int64_t texts_in_all = 0;
+    read_texts(directory_.write(name, content), {}, 512, [&](std::span<const std::string_view> texts) {
+      EXPECT_LE(texts.size(), 3U) << name;
+      texts_in_all += std::ssize(texts);
+    });
+    EXPECT_EQ(texts_in_all, 12) << name;
+  }
 }
 
 TEST_F(Texts, OfAColumn) {

@@ -251,18 +251,20 @@ int64_t Executor::resident_arena_bytes() const {
   return bytes;
 }
 
-void Executor::issue(const BoundNode& node, const int64_t* counts) {
+void Executor::issue(const BoundNode& node, const int64_t* counts, NodeTimes* times) {
   Stream& stream = *streams_[static_cast<size_t>(node.lane)];
   if (node.lane_0_before != nullptr) {
     computing().record(*node.lane_0_before);
     stream.wait(*node.lane_0_before);
   }
   for (const Event* event : node.waits_for) stream.wait(*event);
+  if (times != nullptr) stream.mark(times->begin);
   node.issue(counts);
+  if (times != nullptr) stream.mark(times->end);
   if (node.done != nullptr) stream.record(*node.done);
 }
 
-void Executor::run(ProgramId program, std::span<const int64_t> counts) {
+void Executor::run(ProgramId program, std::span<const int64_t> counts, std::span<NodeTimes> times) {
   CHECK(program.valid(), "there is no such program");
   const Bound& bound = programs_[program.at()];
   const std::string_view name = bound.program->name();
@@ -274,11 +276,13 @@ void Executor::run(ProgramId program, std::span<const int64_t> counts) {
           "program {}: {} is {}, planned for at most {} in steps of {}", name, declared[i].name, counts[i],
           declared[i].maximum, declared[i].multiple);
   }
+  CHECK(times.empty() || times.size() == bound.nodes.size(), "program {} has {} nodes, got room for {} times",
+        name, bound.nodes.size(), times.size());
   for (size_t i = 0; i < bound.nodes.size(); ++i) {
     if (options_.heeds_stops && i <= bound.first_update) throw_if_stop_requested();
     if (before_node_) before_node_(program, i);
     if (options_.poison) fill_dead(bound, i);
-    issue(bound.nodes[i], counts.data());
+    issue(bound.nodes[i], counts.data(), times.empty() ? nullptr : &times[i]);
     if (options_.poison) check_dead(bound, i);
     if (!observer_) continue;
     wait_for(bound.nodes[i].lane);

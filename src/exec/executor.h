@@ -33,6 +33,12 @@ struct ExecutorOptions {
   StorageId host_staging = {};
 };
 
+// When the work of a node began and was done (base/now_seconds.h).
+struct NodeTimes {
+  double begin = 0;
+  double end = 0;
+};
+
 class Executor {
  public:
   // The programs, their state table and the backend must outlive the executor.
@@ -43,9 +49,11 @@ class Executor {
 
   // Runs a program with the values of its counts. InternalError if a count is above its maximum. Stopped if a stop was
   // requested before the program's first update of state: weights and states are then as before the call.
-  void run(ProgramId program, std::span<const int64_t> counts);
+  // `times`, if not empty, has one for each node of the program, which it gets before the work is waited for; the caller keeps them
+  // until then.
+  void run(ProgramId program, std::span<const int64_t> counts, std::span<NodeTimes> times = {});
 
-  // If set, called after each node is done: for --detect_anomaly and profiles.
+  // If set, called after each node is done: for --detect_anomaly.
   using Observer = std::function<void(ProgramId, size_t node, std::span<const int64_t> counts)>;
   void set_observer(Observer after_node) { observer_ = std::move(after_node); }
 
@@ -125,7 +133,7 @@ class Executor {
   void make_streams(const std::vector<Program>& programs);
   Bound bind(const Program& program, const ProgramPlan& plan) const;
   void order_lanes(Bound& bound) const;
-  void issue(const BoundNode& node, const int64_t* counts);
+  void issue(const BoundNode& node, const int64_t* counts, NodeTimes* times);
 
   const Arena* arena_of(const Location& location) const;
   Place place_of(const Location& location) const;

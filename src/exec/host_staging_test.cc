@@ -58,6 +58,7 @@ struct CountedEvent final : Event {
 struct NoStream final : Stream {
   void record(Event&) override {}
   void wait(const Event&) override {}
+  void mark(double&) override {}
 };
 
 TEST(HostStagingTest, WaitsForACopyWhereItsPieceIsWantedAgain) {

@@ -65,11 +65,16 @@ void check_is_directory(const fs::path& path) {
 
 }  // namespace
 
-WeightsFormat find_weights(const fs::path& directory) {
-  check_is_directory(directory);
+std::optional<WeightsFormat> weights_in(const fs::path& directory) {
   if (path_exists(directory / kSafetensorsFileName)) return WeightsFormat::kSingleFile;
   if (path_exists(directory / kSafetensorsIndexName)) return WeightsFormat::kSharded;
   if (!list_owner_files(directory / kSafetensorsFileName).empty()) return WeightsFormat::kSliced;
+  return std::nullopt;
+}
+
+WeightsFormat find_weights(const fs::path& directory) {
+  check_is_directory(directory);
+  if (const auto found = weights_in(directory)) return *found;
   for (const std::string_view name : kForeignWeights) {
     if (is_file(directory / name)) {
       throw user_error(
@@ -111,7 +116,7 @@ bool is_companion(std::string_view name) {
 }
 
 bool belongs_to_tokenizer(const fs::path& file) {
-  return file.filename() != "generation_config.json";
+  return file.filename() != kGenerationConfigName;
 }
 
 }  // namespace shoehorn

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,6 +10,7 @@
 namespace shoehorn {
 
 inline constexpr std::string_view kConfigFileName = "config.json";
+inline constexpr std::string_view kGenerationConfigName = "generation_config.json";
 inline constexpr std::string_view kSafetensorsFileName = "model.safetensors";
 inline constexpr std::string_view kSafetensorsIndexName = "model.safetensors.index.json";
 
@@ -20,6 +22,8 @@ enum class WeightsFormat { kSingleFile, kSharded, kSliced };
 // `directory` is none, has no weights (naming what it has), or only weights in another format: convert those
 // to safetensors.
 WeightsFormat find_weights(const std::filesystem::path& directory);
+// The same; nothing where find_weights would refuse it.
+std::optional<WeightsFormat> weights_in(const std::filesystem::path& directory);
 
 struct ModelDirectory {
   std::filesystem::path path;

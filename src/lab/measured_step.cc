@@ -186,7 +186,9 @@ StepRun read_peer_step(const FinishedProcess& finished) {
 }
 
 StepPlan plan_step(const std::filesystem::path& program, const std::vector<std::string>& words) {
-  return read_plan(run_shoehorn(joined({program.string(), "plan", "--json"}, words)));
+  std::vector<std::string> plan = joined({program.string(), "plan", "--json"}, words);
+  plan.insert(plan.end(), {"--world_size", "1"});  // what is measured is one process
+  return read_plan(run_shoehorn(plan));
 }
 
 StepRun measure_step(const std::filesystem::path& program, const std::vector<std::string>& words,

@@ -42,13 +42,21 @@ void check_batch_size(const TrainingArguments& args, const Model& model, int64_t
 
 int64_t random_length(const ParsedArguments& parsed, const Model& model) {
   const int64_t length = parsed.arguments.max_seq_length;
+  if (const auto block = parsed.arguments.block_size) {
+    if (model.task().label_shape().kind != LabelKind::kNextToken) {
+      throw user_error(
+          "[--block_size] expected a language model, whose texts are cut into blocks, got a classifier; give --max_seq_length");
+    }
+    return *block;
+  }
   return parsed.sets("max_seq_length") ? length : std::min(length, model.max_position_embeddings());
 }
 
 Dataset random_steps(const TrainingArguments& args, const Model& model, int64_t steps) {
   if (args.max_seq_length > model.max_positions()) {
-    throw user_error("[--sequence_length] expected at most {}, the model's positions, got {}",
-                     model.max_positions(), args.max_seq_length);
+    throw user_error("[--{}] expected at most {}, the model's positions, got {}",
+                     args.block_size ? "block_size" : "sequence_length", model.max_positions(),
+                     args.max_seq_length);
   }
   check_batch_size(args, model, args.max_seq_length);
   const int64_t budget = budget_of(args);

@@ -11,8 +11,8 @@ namespace shoehorn {
 // alone, in 16 bits, exceeds the budget, with layer_major that of every accumulated batch. It avoids building a step only to find that out.
 void check_batch_size(const TrainingArguments& args, const Model& model, int64_t length);
 
-// The length of the random samples: --sequence_length if given; else its default, or the model's maximum if
-// that is less.
+// The length of the random samples: of a language model --block_size if given; --sequence_length if given; else its default, or the
+// model's maximum if that is less. UserError for --block_size of a classifier.
 int64_t random_length(const ParsedArguments& parsed, const Model& model);
 
 // Random samples of --sequence_length tokens for `steps` optimizer steps. UserError if the model has fewer

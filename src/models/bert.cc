@@ -42,7 +42,7 @@ BertConfig BertConfig::from_json(const json& source, const std::string& file) {
   config.type_vocab_size = reader.size("type_vocab_size", config.type_vocab_size, kMaxRows);
   config.initializer_range = reader.number("initializer_range", config.initializer_range, 0, 1e3F);
   config.layer_norm_eps = reader.number("layer_norm_eps", config.layer_norm_eps, 0, 1);
-  config.pad_token_id = reader.padding_token(config.pad_token_id, config.vocab_size);
+  config.pad_token_id = reader.padding_row(config.pad_token_id, config.vocab_size);
   config.labels = reader.label_map();
   reader.expect_multiple("hidden_size", config.hidden_size, "num_attention_heads",
                          config.num_attention_heads);

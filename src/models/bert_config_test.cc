@@ -28,8 +28,10 @@ TEST(BertConfigTest, PaddingIsAToken) {
   EXPECT_EQ(read(json::object()).pad_token_id, 0);
   EXPECT_EQ(read({{"pad_token_id", 7}}).pad_token_id, 7);
   EXPECT_EQ(read({{"pad_token_id", nullptr}}).pad_token_id, -1) << "none";
-  EXPECT_TRUE(is_refused({{"pad_token_id", "[PAD]"}}, "'pad_token_id' to be null or a token"));
-  EXPECT_TRUE(is_refused({{"pad_token_id", -1}}, "got -1"));
+  EXPECT_EQ(read({{"pad_token_id", -1}, {"vocab_size", 100}}).pad_token_id, 99)
+      << "PyTorch's table takes it so";
+  EXPECT_TRUE(is_refused({{"pad_token_id", "[PAD]"}}, "'pad_token_id' to be null, -1 or a token"));
+  EXPECT_TRUE(is_refused({{"pad_token_id", -2}}, "got -2"));
   EXPECT_TRUE(is_refused({{"pad_token_id", 100}, {"vocab_size", 100}}, "from 0 to 99"));
 }
 

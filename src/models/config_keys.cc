@@ -68,6 +68,10 @@ bool ConfigReader::has(const char* key) const {
   return config_.contains(key);
 }
 
+bool ConfigReader::is_null(const char* key) const {
+  return has(key) && config_[key].is_null();
+}
+
 int64_t ConfigReader::size(const char* key, int64_t fallback, int64_t most) const {
   return whole_number(key, fallback, 1, most);
 }
@@ -121,12 +125,18 @@ int64_t ConfigReader::padding_token(int64_t fallback, int64_t vocab_size) const 
   if (!config_.contains("pad_token_id")) return fallback;
   const json& value = config_["pad_token_id"];
   if (value.is_null()) return -1;
-  if (!value.is_number_integer() || value.get<double>() < 0 ||
+  if (!value.is_number_integer() || value.get<double>() < -1 ||
       value.get<double>() >= static_cast<double>(vocab_size)) {
-    throw user_error("[{}] expected 'pad_token_id' to be null or a token from 0 to {}, got {}", file_,
+    throw user_error("[{}] expected 'pad_token_id' to be null, -1 or a token from 0 to {}, got {}", file_,
                      vocab_size - 1, value.dump());
   }
   return value.get<int64_t>();
+}
+
+int64_t ConfigReader::padding_row(int64_t fallback, int64_t vocab_size) const {
+  const int64_t token = padding_token(fallback, vocab_size);
+  const bool says_so = has("pad_token_id") && !is_null("pad_token_id");
+  return token < 0 && says_so ? vocab_size - 1 : token;
 }
 
 LabelMap ConfigReader::label_map() const {

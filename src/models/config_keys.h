@@ -31,8 +31,11 @@ class ConfigReader {
   int64_t count(const char* key, int64_t fallback, int64_t most) const;
   // Whether the key is there, be it null.
   bool has(const char* key) const;
-  // The id whose embedding is not trained; -1 if there is none.
+  bool is_null(const char* key) const;  // it is there
+  // The id that fills up sequences; -1 if there is none. transformers lets a config say -1, which is no token's id.
   int64_t padding_token(int64_t fallback, int64_t vocab_size) const;
+  // The row of a table that is not trained, that of the padding; -1 if there is none. A config's -1 is the last row.
+  int64_t padding_row(int64_t fallback, int64_t vocab_size) const;
   // The labels by num_labels, id2label and problem_type. As in transformers, without problem_type one label
   // means regression and several mean single-label classification. Throws UserError as make_task does.
   LabelMap label_map() const;

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -29,6 +30,9 @@ json with(json config, const char* key, const json& value) {
 TEST(DecoderConfig, TheArchitecturesSayTheHead) {
   EXPECT_EQ(head_of({{"architectures", {"GPT2LMHeadModel"}}}), Head::kCausalLanguageModel);
   EXPECT_EQ(head_of({{"architectures", {"Qwen2ForCausalLM"}}}), Head::kCausalLanguageModel);
+  for (const char* decoder : {"gpt2", "qwen3"})
+    EXPECT_EQ(head_of({{"model_type", decoder}}), Head::kCausalLanguageModel);
+  EXPECT_EQ(head_of({{"model_type", "distilbert"}}), Head::kSequenceClassification);
   for (const json& others :
        {json::object(), json({{"architectures", json::array()}}), json({{"architectures", 3}}),
         json({{"architectures", {"LlamaForSequenceClassification"}}}), json(nullptr)}) {
@@ -49,8 +53,26 @@ TEST(DecoderConfig, WhatCannotBeComputedIsRefusedByName) {
         [&] { model_from_json(config, "m/config.json", Head::kCausalLanguageModel); });
   };
   const json llama = {{"model_type", "llama"}};
+  for (const Architecture* architecture : kArchitectures) {
+    const json quantized = {{"model_type", architecture->model_type}, {"quantization_config", {{"bits", 4}}}};
+    const Head head = architecture->make_language_model != nullptr ? Head::kCausalLanguageModel
+                                                                   : Head::kSequenceClassification;
+    EXPECT_TRUE(contains(message_of<UserError>([&] { model_from_json(quantized, "m/config.json", head); }),
+                         "[m/config.json] expected no 'quantization_config'"))
+        << quantized;
+  }
+  for (const char* type : {"linear", "yarn"}) {
+    EXPECT_TRUE(contains(refusal(with(llama, "rope_scaling", {{"type", type}})),
+                         "expected 'factor' in 'rope_scaling', got none"));
+  }
+  EXPECT_TRUE(contains(refusal(with(llama, "partial_rotary_factor", 0.5)),
+                       "'partial_rotary_factor' to be 1, got 0.5"));
   EXPECT_TRUE(
-      contains(refusal(with(llama, "quantization_config", {{"bits", 4}})), "no 'quantization_config'"));
+      contains(refusal(with(llama, "rope_parameters", {{"full_attention", {{"rope_type", "default"}}}})),
+               "an object at 'full_attention'"));
+  EXPECT_TRUE(contains(refusal(with(llama, "pad_token_id", -2)), "'pad_token_id' to be null, -1 or a token"));
+  EXPECT_TRUE(contains(refusal({{"model_type", "gpt2"}, {"n_embd", 24}, {"hidden_size", 36}}),
+                       "'hidden_size' and 'n_embd', which are the same, to be alike, got 36 and 24"));
   EXPECT_TRUE(contains(refusal(with(llama, "num_key_value_heads", 5)),
                        "multiple of 'num_key_value_heads', got 32 and 5"));
   EXPECT_TRUE(contains(refusal(with(llama, "hidden_size", 100)),
@@ -83,7 +105,58 @@ TEST(DecoderConfig, ALegacyRopeWinsAndThetaIsFoundInBothPlaces) {
                      {"rope_scaling", {{"type", "linear"}, {"factor", 4.0}}}};
   EXPECT_EQ(rotary(both), (std::vector<float>{0.25F, 0.025F}));
   EXPECT_EQ(rotary({{"rope_scaling", json::object()}}), standard) << "an empty one counts as none";
-  EXPECT_EQ(rotary({{"partial_rotary_factor", 0.5}}), (std::vector<float>{1.0F}));
+}
+
+// transformers' attribute_map: a config may have either name.
+TEST(DecoderConfig, KeysHaveTheirSecondNames) {
+  const json first = {
+      {"model_type", "gpt2"}, {"n_embd", 24}, {"n_layer", 1}, {"n_head", 2}, {"n_positions", 16}};
+  const json second = {{"model_type", "gpt2"},
+                       {"hidden_size", 24},
+                       {"num_hidden_layers", 1},
+                       {"num_attention_heads", 2},
+                       {"max_position_embeddings", 16}};
+  const auto written = [](const json& config) {
+    return parse_json(model_from_json(config, "c", Head::kCausalLanguageModel)->config_json(), "config.json");
+  };
+  EXPECT_EQ(written(first), written(second));
+  json both = first;
+  both.update(second);
+  EXPECT_EQ(written(both), written(first)) << "they agree";
+}
+
+// Configs often have the positions of before the stretching.
+TEST(DecoderConfig, StretchedPositionsMayBeUsed) {
+  const auto most = [](const json& rope) {
+    return rotary_from_json({{"rope_scaling", rope}}, {.head_size = 4, .max_positions = 64}, "c")
+        .max_positions;
+  };
+  EXPECT_EQ(most({{"type", "linear"}, {"factor", 4.0}}), 256);
+  EXPECT_EQ(most({{"type", "yarn"}, {"factor", 4.0}, {"original_max_position_embeddings", 64}}), 256);
+  EXPECT_EQ(most({{"type", "yarn"}, {"factor", 2.0}, {"original_max_position_embeddings", 16}}), 64)
+      << "not less than the config says";
+  EXPECT_EQ(most({{"type", "yarn"}, {"factor", nullptr}, {"original_max_position_embeddings", 16}}), 64);
+  EXPECT_EQ(most({{"type", "default"}}), 64);
+}
+
+// To the last bit or the one before of what transformers computes in float32: real shapes, every type.
+TEST(DecoderConfig, FrequenciesAreTransformers) {
+  const json golden =
+      read_json(std::filesystem::path(SHOEHORN_SOURCE_DIR) / "tests/golden/rotary_frequencies.json");
+  ASSERT_GT(golden.size(), 8U);
+  for (const auto& [name, row] : golden.items()) {
+    const Rotary rotary = rotary_from_json(
+        row.at("config"), {.head_size = row.at("head_size"), .max_positions = row.at("max_positions")}, name);
+    const RotaryFrequencies ours = rotary.for_length(row.at("length"));
+    EXPECT_FLOAT_EQ(ours.attention_factor, row.at("attention_factor").get<float>()) << name;
+    const auto theirs = row.at("frequencies").get<std::vector<float>>();
+    ASSERT_EQ(ours.frequencies.size(), theirs.size()) << name;
+    for (size_t i = 0; i < theirs.size(); ++i) {
+      const float next = std::nextafter(theirs[i], 1.0F), before = std::nextafter(theirs[i], 0.0F);
+      EXPECT_GE(ours.frequencies[i], before) << name << " " << i;
+      EXPECT_LE(ours.frequencies[i], next) << name << " " << i;
+    }
+  }
 }
 
 TEST(DecoderConfig, LongropeTakesItsLongFactorsBeyondTheOriginalPositions) {

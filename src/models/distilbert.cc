@@ -61,7 +61,7 @@ DistilBertConfig DistilBertConfig::from_json(const json& source, const std::stri
   config.activation = reader.activation("activation");
   config.initializer_range = reader.number("initializer_range", config.initializer_range, 0, 1e3F);
   config.seq_classif_dropout = reader.number("seq_classif_dropout", config.seq_classif_dropout, 0, 0.999F);
-  config.pad_token_id = reader.padding_token(config.pad_token_id, config.vocab_size);
+  config.pad_token_id = reader.padding_row(config.pad_token_id, config.vocab_size);
   config.labels = reader.label_map();
   reader.expect_multiple("dim", config.dim, "n_heads", config.n_heads);
   return config;

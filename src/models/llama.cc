@@ -17,18 +17,17 @@ using nlohmann::json;
 void read_llama_keys(const json& source, const std::string& file, float theta, LlamaConfig& config) {
   const ConfigReader reader(source, file);
   reader.expect_model_type(config.model_type.c_str());
-  reader.expect_absent("quantization_config");
   config.vocab_size = reader.size("vocab_size", config.vocab_size, kMaxRows);
   config.hidden_size = reader.size("hidden_size", config.hidden_size, kMaxColumns);
   config.intermediate_size = reader.size("intermediate_size", config.intermediate_size, kMaxColumns);
   config.num_hidden_layers = reader.size("num_hidden_layers", config.num_hidden_layers, kMaxLayers);
   config.num_attention_heads = reader.size("num_attention_heads", config.num_attention_heads, kMaxColumns);
-  const int64_t groups =
-      config.num_key_value_heads == 0 ? config.num_attention_heads : config.num_key_value_heads;
-  config.num_key_value_heads = reader.size("num_key_value_heads", groups, kMaxColumns);
+  if (config.num_key_value_heads == 0 || reader.is_null("num_key_value_heads"))
+    config.num_key_value_heads = config.num_attention_heads;
+  config.num_key_value_heads = reader.size("num_key_value_heads", config.num_key_value_heads, kMaxColumns);
   reader.expect_multiple("num_attention_heads", config.num_attention_heads, "num_key_value_heads",
                          config.num_key_value_heads);
-  if (config.head_dim == 0 && !reader.has("head_dim")) {
+  if ((config.head_dim == 0 && !reader.has("head_dim")) || reader.is_null("head_dim")) {
     reader.expect_multiple("hidden_size", config.hidden_size, "num_attention_heads",
                            config.num_attention_heads);
     config.head_dim = config.hidden_size / config.num_attention_heads;
@@ -41,6 +40,7 @@ void read_llama_keys(const json& source, const std::string& file, float theta, L
   config.rms_norm_eps = reader.number("rms_norm_eps", config.rms_norm_eps, 0, 1);
   config.attention_dropout = reader.number("attention_dropout", config.attention_dropout, 0, 0.999F);
   config.pad_token_id = reader.padding_token(config.pad_token_id, config.vocab_size);
+  config.padding_row = reader.padding_row(config.pad_token_id, config.vocab_size);
   config.tie_word_embeddings = reader.flag("tie_word_embeddings", config.tie_word_embeddings);
   config.rotary = rotary_from_json(
       source, {.head_size = config.head_dim, .max_positions = config.max_position_embeddings, .theta = theta},
@@ -57,8 +57,8 @@ class Llama final : public DecoderStack {
     builder.set_region(-1, Component::kEmbeddings);
     Tensor x = builder.embedding(
         embedding_table(builder, "model.embed_tokens", config_.vocab_size, config_.hidden_size,
-                        config_.initializer_range, config_.pad_token_id),
-        builder.input(BatchColumn::kInputIds), config_.pad_token_id);
+                        config_.initializer_range, config_.padding_row),
+        builder.input(BatchColumn::kInputIds), config_.padding_row);
     const Tensor rotary =
         builder.rotary_table(config_.rotary.for_length(builder.capacity().longest_sequence));
     for (int32_t layer = 0; layer < config_.num_hidden_layers; ++layer) {

@@ -34,7 +34,8 @@ struct LlamaConfig {
   float initializer_range = 0.02F;
   float rms_norm_eps = 1e-6F;
   float attention_dropout = 0;
-  int64_t pad_token_id = -1;  // -1: none
+  int64_t pad_token_id = -1;  // that ends a sequence for a classifier; -1: none
+  int64_t padding_row = -1;   // of the table, which is not trained; -1: none
   bool tie_word_embeddings = false;
   bool query_key_value_bias = false;
   bool output_bias = false;  // of the attention's output

@@ -57,21 +57,37 @@ bool has_head_of_its_own(const std::filesystem::path& directory, const CausalLan
   return false;
 }
 
+// The keys that transformers knows by a second name under the first.
+json with_own_keys(const json& config, const Architecture& architecture, const std::string& file) {
+  json own = config;
+  for (const ConfigKeyAlias& alias : architecture.config_key_aliases) {
+    const auto found = own.find(std::string(alias.alias));
+    if (found == own.end()) continue;
+    const json value = *found;
+    own.erase(found);
+    const std::string key(alias.key);
+    if (own.contains(key) && own[key] != value) {
+      throw user_error(
+          "[{}] expected '{}' and '{}', which are the same, to be alike, got {} and {}; remove one", file,
+          alias.alias, key, value.dump(), own[key].dump());
+    }
+    own[key] = value;
+  }
+  return own;
+}
+
 }  // namespace
 
 Head head_of(const json& config) {
-  const json classes = config.is_object() ? config.value("architectures", json()) : json();
+  if (!config.is_object()) return Head::kSequenceClassification;
+  const Architecture* const architecture = find_architecture(model_type_of(config));
+  const bool is_decoder = architecture != nullptr && architecture->make_language_model != nullptr;
+  if (is_decoder && !config.contains("architectures")) return Head::kCausalLanguageModel;
+  const json classes = config.value("architectures", json());
   if (!classes.is_array() || classes.empty() || !classes[0].is_string()) return Head::kSequenceClassification;
   const std::string name = classes[0].get<std::string>();
   return name.ends_with("LMHeadModel") || name.ends_with("ForCausalLM") ? Head::kCausalLanguageModel
                                                                         : Head::kSequenceClassification;
-}
-
-Head head_of_new(const json& config) {
-  const Architecture* const architecture =
-      config.is_object() ? find_architecture(model_type_of(config)) : nullptr;
-  const bool is_decoder = architecture != nullptr && architecture->make_language_model != nullptr;
-  return is_decoder && !config.contains("architectures") ? Head::kCausalLanguageModel : head_of(config);
 }
 
 std::unique_ptr<Model> model_from_json(const json& config, const std::string& file, Head head) {
@@ -82,7 +98,10 @@ std::unique_ptr<Model> model_from_json(const json& config, const std::string& fi
                                               : architecture.make_classifier;
   };
   const Architecture* const found = find_architecture(type);
-  if (found != nullptr && maker_of(*found) != nullptr) return maker_of(*found)(config, file);
+  if (found != nullptr && maker_of(*found) != nullptr) {
+    ConfigReader(config, file).expect_absent("quantization_config");
+    return maker_of(*found)(with_own_keys(config, *found, file), file);
+  }
   std::vector<std::string_view> known;
   for (const Architecture* architecture : kArchitectures) {
     if (maker_of(*architecture) != nullptr) known.push_back(architecture->model_type);
@@ -97,21 +116,27 @@ std::unique_ptr<Model> model_of_config(const std::filesystem::path& file, std::o
   return model_from_json(config, file.string(), head.value_or(head_of(config)));
 }
 
+std::unique_ptr<Model> model_of_files(const std::filesystem::path& directory, std::optional<Head> head) {
+  const std::filesystem::path file = directory / kConfigFileName;
+  std::unique_ptr<Model> model = model_of_config(file, head);
+  const auto* language_model = dynamic_cast<const CausalLanguageModel*>(model.get());
+  if (language_model == nullptr || !language_model->ties_word_embeddings() || !weights_in(directory) ||
+      !has_head_of_its_own(directory, *language_model))
+    return model;
+  json config = read_json(file);
+  config["tie_word_embeddings"] = false;
+  model = model_from_json(config, file.string(), Head::kCausalLanguageModel);
+  model->add_notice(fmt::format(
+      "{}: config.json says that the head is the table of the embeddings, but the files have another one: they "
+      "are trained apart, and saved so",
+      directory.string()));
+  return model;
+}
+
 std::unique_ptr<Model> model_of_directory(const std::filesystem::path& directory, std::optional<Head> head) {
   const ModelDirectory opened = open_model_directory(directory);
   verify_companions(directory);
-  std::unique_ptr<Model> model = model_of_config(opened.config, head);
-  if (const auto* language_model = dynamic_cast<const CausalLanguageModel*>(model.get());
-      language_model != nullptr && language_model->ties_word_embeddings() &&
-      has_head_of_its_own(opened.path, *language_model)) {
-    json config = read_json(opened.config);
-    config["tie_word_embeddings"] = false;
-    model = model_from_json(config, opened.config.string(), Head::kCausalLanguageModel);
-    model->add_notice(fmt::format(
-        "{}: config.json says that the head is the table of the embeddings, but the files have another one: they "
-        "are trained apart, and saved so",
-        opened.path.string()));
-  }
+  std::unique_ptr<Model> model = model_of_files(opened.path, head);
   model->set_weights_directory(opened.path);
   return model;
 }

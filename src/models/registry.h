@@ -18,12 +18,9 @@ namespace shoehorn {
 // What stands on an architecture.
 enum class Head : uint8_t { kSequenceClassification, kCausalLanguageModel };
 
-// The head of the class that the config's 'architectures' names; of a config without it, and of other heads, a
-// classifier's.
+// The head of the class that the config's 'architectures' names. A decoder's config without it is a language model's; others, and
+// configs of other heads, are a classifier's.
 Head head_of(const nlohmann::json& config);
-
-// Of a model that is made anew by its model_type: a decoder's config that names no class is a language model's.
-Head head_of_new(const nlohmann::json& config);
 
 // A model with new weights from a parsed config.json. Without model_type it is BERT. `file` is named in
 // errors. UserError: an unknown model_type, an architecture without this head, or a config that the
@@ -35,6 +32,9 @@ std::unique_ptr<Model> model_from_json(const nlohmann::json& config, const std::
 std::unique_ptr<Model> model_of_config(const std::filesystem::path& file, std::optional<Head> head = {});
 std::unique_ptr<Model> model_of_directory(const std::filesystem::path& directory,
                                           std::optional<Head> head = {});
+// To be planned, or given other weights: of a directory that needs none. Its weights, where it has some, say whether a head is
+// apart from the table that the config ties it to, as the model of the directory has it.
+std::unique_ptr<Model> model_of_files(const std::filesystem::path& directory, std::optional<Head> head = {});
 
 // Chooses the architecture by the config's model_type, like transformers' class of this name.
 class AutoModelForSequenceClassification {

@@ -1,6 +1,7 @@
 #include "passes/data_parallel.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/rounding.h"
 #include "ops/ring.h"
@@ -25,11 +26,11 @@ int64_t producer_of(const Program& program, ValueId value) {
   return producer.valid() ? static_cast<int64_t>(producer.at()) : -1;
 }
 
-// In the order in which they are complete.
-std::vector<Summed> gradients_to_sum(ProgramFamily& family, const Program& program,
-                                     const StepOptions& options) {
+// In the order in which the program completes them.
+std::vector<Summed> gradients_to_sum(const ProgramFamily& family, const Program& program,
+                                     std::vector<ParameterGradient>& gradients, const StepOptions& options) {
   std::vector<Summed> summed;
-  for (ParameterGradient& gradient : family.gradients[static_cast<size_t>(program.bucket())]) {
+  for (ParameterGradient& gradient : gradients) {
     if (const ShardedStorage* shard = find_shard(family, gradient.storage)) {
       summed.push_back({{gradient.gradient, shard->segments}, &gradient, shard->shard});
     } else {
@@ -43,9 +44,20 @@ std::vector<Summed> gradients_to_sum(ProgramFamily& family, const Program& progr
   return summed;
 }
 
+// The storage as the program leaves it.
+ValueId newest_version(Program& program, StorageId storage) {
+  ValueId newest = program.read_state(storage);
+  for (size_t i = 0; i < program.values().size(); ++i) {
+    const Value& value = program.values()[i];
+    if (value.storage == storage && value.version > program.value(newest).version)
+      newest = ValueId{static_cast<int32_t>(i)};
+  }
+  return newest;
+}
+
 Summed loss_to_sum(const ProgramFamily& family, Program& program, const RankOptions& ranks) {
   const ValueId loss = program.result("loss");
-  return {{loss.valid() ? loss : program.read_state(family.loss), {ring_segment(1, ranks.world_size)}}};
+  return {{loss.valid() ? loss : newest_version(program, family.loss), {ring_segment(1, ranks.world_size)}}};
 }
 
 std::vector<std::vector<Summed>> buckets_of(const Program& program, const std::vector<Summed>& summed,
@@ -131,8 +143,8 @@ void sum_over_ranks(Program& program, const std::vector<Summed>& summed, const S
     chunk_across = chunk_elements_of(parts, ranks, RingOf::kPlace);
   }
   NewNodes behind;
+  int64_t last = -1;  // never earlier than that of the bucket before, so that all ranks exchange in one order
   for (const std::vector<Summed>& bucket : buckets) {
-    int64_t last = -1;
     for (const Summed& one : bucket) last = std::max(last, producer_of(program, one.ring.value));
     const bool is_in_backward = last >= 0;
     builder.set_region(is_in_backward ? program.nodes()[static_cast<size_t>(last)].region
@@ -168,11 +180,56 @@ std::vector<Summed> scattered_to_sum(ProgramFamily& family, const Program& progr
   return summed;
 }
 
+// The gradients as a program of a micro-batch leaves them; of whole weights.
+std::vector<ParameterGradient> gradients_in(const ProgramFamily& family, Program& program) {
+  const Program& update = family.program(family.find(ProgramKind::kUpdate));
+  std::vector<ParameterGradient> gradients;
+  for (const ParameterGradient& gradient : family.gradients.at(0)) {
+    const StorageId sum = update.value(gradient.gradient).storage;
+    gradients.push_back({gradient.storage, newest_version(program, sum)});
+  }
+  return gradients;
+}
+
+// Sums are complete in the last micro-batch, and go around beside its backward. Ranks run programs of different buckets
+// beside each other, or the exchange alone, and so all of them exchange in the order of bucket 0.
+void sum_in_last_micro_batch(ProgramFamily& family, const StepOptions& options) {
+  std::vector<Program> exchanging;
+  for (const ProgramId next : family.all(ProgramKind::kMicroBatchNext)) {
+    exchanging.push_back(family.program(next));
+    exchanging.back().set_kind(ProgramKind::kMicroBatchLast);
+  }
+  exchanging.emplace_back(ProgramKind::kExchange, family.state.get());
+  std::vector<StorageId> order;
+  for (Program& program : exchanging) {
+    std::vector<ParameterGradient> gradients = gradients_in(family, program);
+    std::vector<Summed> summed = gradients_to_sum(family, program, gradients, options);
+    if (order.empty()) {
+      for (const Summed& one : summed) order.push_back(one.gradient->storage);
+    }
+    const auto place_of = [&order](const Summed& one) {
+      return std::ranges::find(order, one.gradient->storage);
+    };
+    std::ranges::sort(summed, {}, place_of);
+    summed.push_back(loss_to_sum(family, program, options.ranks));
+    sum_over_ranks(program, summed, {}, options.ranks);
+  }
+  const bool has_others = options.gradient_accumulation_steps > 2;
+  if (!has_others) {
+    std::erase_if(family.programs,
+                  [](const Program& program) { return program.kind() == ProgramKind::kMicroBatchNext; });
+  }
+  const auto update = std::ranges::find(family.programs, ProgramKind::kUpdate, &Program::kind);
+  family.programs.insert(update, std::make_move_iterator(exchanging.begin()),
+                         std::make_move_iterator(exchanging.end()));
+}
+
 }  // namespace
 
 void scatter_gradients(ProgramFamily& family, Program& program, const StepOptions& options,
                        bool is_complete) {
-  sum_over_ranks(program, gradients_to_sum(family, program, options),
+  auto& gradients = family.gradients[static_cast<size_t>(program.bucket())];
+  sum_over_ranks(program, gradients_to_sum(family, program, gradients, options),
                  {OpKind::kReduceScatter, RingOf::kGroup, is_complete && options.ranks.groups() > 1},
                  options.ranks);
 }
@@ -182,11 +239,16 @@ void data_parallel(ProgramFamily& family, const StepOptions& options) {
   if (ranks.world_size == 1 || ranks.local_steps() > 0 || ranks.are_replicas()) return;
   const bool is_sharded = family.shards_what_is_trained();
   const bool is_scattered = is_sharded && has_scattered_gradients(family);
+  if (!is_sharded && family.find(ProgramKind::kMicroBatchNext).valid()) {
+    sum_in_last_micro_batch(family, options);
+    return;
+  }
   for (Program& program : family.programs) {
     if (!program.traits().updates) continue;
     std::vector<Summed> summed;
     if (!is_sharded) {
-      summed = gradients_to_sum(family, program, options);
+      auto& gradients = family.gradients[static_cast<size_t>(program.bucket())];
+      summed = gradients_to_sum(family, program, gradients, options);
     } else if (!is_scattered) {
       scatter_gradients(family, program, options, true);
     } else if (options.ranks.groups() > 1) {

@@ -5,8 +5,10 @@
 //   backward: … g_L …… g_1 ──► update     ─►     … g_L … all_reduce(g_L, g_L-1) … g_1 ─► all_reduce(g_1, loss) ─► update
 //
 // Gradients that become complete one after the other share a bucket of `bucket_bytes` (ddp_bucket_cap_mb), whose
-// all_reduce stands behind the last of them: in the backward where a step is one program, else in the program `update`. A
-// gradient larger than that is a bucket of its own, and goes around in pieces of that size.
+// all_reduce stands behind the last of them in the backward: of the step where it is one program, of its last micro-batch
+// (micro_batch_last) where each has a run of its own. A rank that has one micro-batch only, as at the end of an epoch, or where
+// others have one more, makes the same exchanges behind it (exchange). With sharded weights they stand in the program `update` then. A
+// gradient larger than a bucket is one of its own, and goes around in pieces of that size.
 //
 // In the backward the all_reduce stands on a lane of its own, beside what lane 0 computes meanwhile; the update waits
 // for it.

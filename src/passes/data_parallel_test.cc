@@ -6,6 +6,7 @@
 
 #include "ops/op_info.h"
 #include "ops/update_layout.h"
+#include "passes/collective_nodes.h"
 #include "passes/passes_testing.h"
 
 namespace shoehorn {
@@ -39,32 +40,80 @@ TEST(DataParallel, DoesNothingForOneRank) {
 // Every gradient and the loss go around once; what reads gradients reads the sums.
 TEST(DataParallel, SumsEachGradientOnce) {
   for (const int64_t accumulated : {1, 3}) {
-    for (const AccumulationOrder order : {AccumulationOrder::kMicroBatch, AccumulationOrder::kLayer}) {
-      StepOptions options = on_ranks(4, 2000);
-      options.gradient_accumulation_steps = accumulated;
-      options.accumulation_order = order;
-      const ProgramFamily family = build(options);
-      const Program& program = updating(family);
-      std::set<ValueId> sums;
-      int64_t bytes = 0;
-      for (const Node& node : program.nodes()) {
-        if (node.kind != OpKind::kAllReduce) continue;
-        EXPECT_EQ(node.pass, "data_parallel");
-        for (size_t i = 0; i < node.inputs.size(); ++i) {
-          bytes += program.type(node.inputs[i]).bytes();
-          sums.insert(node.outputs[i]);
-        }
-        EXPECT_EQ(program.value(node.outputs.back()).role, Role::kCommunication);
+    StepOptions options = on_ranks(4, 2000);
+    options.gradient_accumulation_steps = accumulated;
+    options.accumulation_order = AccumulationOrder::kLayer;
+    const ProgramFamily family = build(options);
+    const Program& program = updating(family);
+    std::set<ValueId> sums;
+    int64_t bytes = 0;
+    for (const Node& node : program.nodes()) {
+      if (node.kind != OpKind::kAllReduce) continue;
+      EXPECT_EQ(node.pass, "data_parallel");
+      for (size_t i = 0; i < node.inputs.size(); ++i) {
+        bytes += program.type(node.inputs[i]).bytes();
+        sums.insert(node.outputs[i]);
       }
-      EXPECT_EQ(bytes, gradient_bytes(family) + 4) << "and the loss";
-      for (const Node& node : program.nodes()) {
-        if (node.kind != OpKind::kSumOfSquares) continue;
-        for (const ValueId input : node.inputs) EXPECT_TRUE(sums.contains(input));
+      EXPECT_EQ(program.value(node.outputs.back()).role, Role::kCommunication);
+    }
+    EXPECT_EQ(bytes, gradient_bytes(family) + 4) << "and the loss";
+    for (const Node& node : program.nodes()) {
+      if (node.kind != OpKind::kSumOfSquares) continue;
+      for (const ValueId input : node.inputs) EXPECT_TRUE(sums.contains(input));
+    }
+    for (const Program& other : family.programs) {
+      if (&other == &program) continue;
+      EXPECT_EQ(count(other, OpKind::kAllReduce), 0) << other.name();
+    }
+  }
+}
+
+// What a program exchanges: of each all_reduce the names of the storages.
+std::vector<std::vector<std::string>> exchanged(const Program& program) {
+  std::vector<std::vector<std::string>> names;
+  for (const Node& node : program.nodes()) {
+    if (node.kind != OpKind::kAllReduce) continue;
+    names.emplace_back();
+    for (const ValueId input : node.inputs)
+      names.back().push_back(program.state().storage(program.value(input).storage).name);
+  }
+  return names;
+}
+
+// In micro-batch order sums go around once, in the last micro-batch or behind the only one, in one order whichever program a
+// rank runs.
+TEST(DataParallel, SumsInTheLastMicroBatch) {
+  for (const int64_t accumulated : {2, 3}) {
+    StepOptions options = on_ranks(4, 2000);
+    options.gradient_accumulation_steps = accumulated;
+    const BatchBuckets buckets(testing::kCapacity, {{32, 4, 8}});
+    const ProgramFamily family =
+        build_programs(testing::small_bert(), RunKind::kTrain, buckets, testing::kCapacity, options);
+    const auto alone = exchanged(family.program(family.find(ProgramKind::kExchange)));
+    EXPECT_GT(alone.size(), 3U);
+    std::set<std::string> once;
+    for (const auto& bucket : alone) {
+      for (const std::string& name : bucket) EXPECT_TRUE(once.insert(name).second) << name;
+    }
+    EXPECT_EQ(std::ssize(once), std::ssize(family.gradients[0]) + 1) << "and the loss";
+    EXPECT_EQ(family.all(ProgramKind::kMicroBatchNext).size(), accumulated == 2 ? 0U : 2U);
+    ASSERT_EQ(family.all(ProgramKind::kMicroBatchLast).size(), 2U);
+    for (const Program& program : family.programs) {
+      if (program.kind() == ProgramKind::kExchange) continue;
+      if (program.kind() != ProgramKind::kMicroBatchLast) {
+        EXPECT_EQ(count(program, OpKind::kAllReduce), 0) << program.name();
+        continue;
       }
-      for (const Program& other : family.programs) {
-        if (&other == &program) continue;
-        EXPECT_EQ(count(other, OpKind::kAllReduce), 0) << other.name();
-      }
+      EXPECT_EQ(exchanged(program), alone) << program.name();
+      const auto& nodes = program.nodes();
+      const auto first =
+          std::ranges::find(nodes, OpKind::kAllReduce, [](const Node& node) { return node.kind; });
+      EXPECT_TRUE(std::any_of(first, nodes.end(), [](const Node& node) {
+        return node.kind != OpKind::kAllReduce && node.region.phase == Phase::kBackward;
+      })) << program.name();
+      EXPECT_TRUE(std::all_of(first, nodes.end(), [](const Node& node) {
+        return node.kind != OpKind::kAllReduce || node.lane == kCommunicationLane;
+      })) << program.name();
     }
   }
 }

@@ -28,6 +28,7 @@
 #include "passes/recompute_set.h"
 #include "passes/replicas.h"
 #include "passes/update.h"
+#include "passes/verify_collectives.h"
 #include "passes/zero.h"
 
 namespace shoehorn {
@@ -237,6 +238,7 @@ constexpr std::string_view kFirstOfFinish = "recompute";
 
 void verify_all(const ProgramFamily& family) {
   for (const Program& program : family.programs) verify(program);
+  verify_collectives(family);
 }
 
 // The passes from number `first` to before number `last`, counted from 0.

@@ -39,6 +39,28 @@ ProgramId ProgramFamily::find(ProgramKind kind, int32_t bucket) const {
   return {};
 }
 
+int64_t ProgramFamily::runs_in_step(const Program& program, int64_t micro_batches) const {
+  if (program.bucket() > 0) return 0;
+  switch (program.kind()) {
+    case ProgramKind::kTrainStep:
+    case ProgramKind::kMicroBatchFirst:
+    case ProgramKind::kUpdate:
+    case ProgramKind::kReplicate:
+      return 1;
+    case ProgramKind::kMicroBatchNext:
+      return std::max<int64_t>(0, micro_batches - (find(ProgramKind::kMicroBatchLast).valid() ? 2 : 1));
+    case ProgramKind::kMicroBatchLast:
+      return micro_batches > 1 ? 1 : 0;
+    case ProgramKind::kExchange:
+      return micro_batches == 1 ? 1 : 0;
+    case ProgramKind::kEvaluate:
+    case ProgramKind::kAfterLoad:
+    case ProgramKind::kOuterUpdate:
+      break;
+  }
+  return 0;
+}
+
 std::vector<ProgramId> ProgramFamily::all(ProgramKind kind) const {
   std::vector<ProgramId> found;
   for (int32_t bucket = 0;; ++bucket) {

@@ -2,6 +2,7 @@
 //
 //   one micro-batch a step, or layer-major   kTrainStep
 //   micro-batch-major accumulation           kMicroBatchFirst, kMicroBatchNext, kUpdate
+//   that of data-parallel ranks, besides     kMicroBatchLast, kExchange
 //   evaluation and prediction                kEvaluate
 //   DataParallel, before each forward        kReplicate
 //   behind a load                            kAfterLoad
@@ -104,6 +105,10 @@ struct ProgramFamily {
   ProgramId find(ProgramKind kind, int32_t bucket = 0) const;
   // The programs of a kind, by bucket.
   std::vector<ProgramId> all(ProgramKind kind) const;
+
+  // How often a program runs in an optimizer step in which this rank has so many micro-batches, where bucket 0 has them all. 0 for
+  // what is not of each step.
+  int64_t runs_in_step(const Program& program, int64_t micro_batches) const;
 
   // Whether a rank has parts of what is trained, and of its states.
   bool shards_what_is_trained() const;

@@ -54,19 +54,19 @@ std::optional<DataFormat> format_named(const std::string& name) {
 class FilePredictor {
  public:
   FilePredictor(const Model& model, const TrainingArguments& args, const Tokenizer& tokenizer,
-                PredictionFormat format, PredictionOutput& output, const PredictFileOptions& options)
+                PredictionFormat format, PredictionOutput* output, const PredictFileOptions& options)
       : model_(model),
         args_(args),
         format_(format),
         output_(output),
         options_(options),
         tokenize_(tokenize_with(tokenizer, args.max_seq_length, thread_count().threads)),
-        limits_(round_up(options.rows_at_once, args.per_device_eval_batch_size)),
+        limits_(round_up(options.rows_at_once, batch_of_ranks())),
         most_rows_(args.max_predict_samples.value_or(std::numeric_limits<int64_t>::max())),
         labels_(model.task().label_map(), !args.label_column_name.empty(), options.predictor.on_line),
         start_seconds_(now_seconds()) {
     limits_.bytes = kPartBytes;
-    limits_.row_multiple = args.per_device_eval_batch_size;
+    limits_.row_multiple = batch_of_ranks();
   }
 
   PredictedFile run() {
@@ -92,8 +92,14 @@ class FilePredictor {
   }
 
  private:
+  // What the ranks predict at a time.
+  int64_t batch_of_ranks() const {
+    const auto& ranks = options_.predictor.ranks;
+    return args_.per_device_eval_batch_size * (ranks ? ranks->size() : 1);
+  }
+
   void take(const Table& part) {
-    throw_if_stop_requested();
+    if (!options_.predictor.ranks) throw_if_stop_requested();
     if (rows_ + part.rows() < most_rows_) return predict(part);
     Table last = part;
     const int64_t wanted = most_rows_ - rows_;
@@ -207,7 +213,7 @@ class FilePredictor {
   }
 
   void write_text() {
-    output_.write(text_);
+    if (output_ != nullptr) output_->write(text_);
     text_.clear();
   }
 
@@ -229,7 +235,7 @@ class FilePredictor {
   const Model& model_;
   const TrainingArguments& args_;
   PredictionFormat format_;
-  PredictionOutput& output_;
+  PredictionOutput* output_;
   const PredictFileOptions& options_;
   TokenizeFunction tokenize_;
   PieceLimits limits_;
@@ -252,7 +258,7 @@ class FilePredictor {
 }  // namespace
 
 PredictedFile predict_file(const Model& model, const TrainingArguments& args, const Tokenizer& tokenizer,
-                           PredictionFormat format, PredictionOutput& output,
+                           PredictionFormat format, PredictionOutput* output,
                            const PredictFileOptions& options) {
   return FilePredictor(model, args, tokenizer, format, output, options).run();
 }

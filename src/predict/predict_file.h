@@ -56,12 +56,13 @@ struct PredictedFile {
 };
 
 // Predicts args.test_file with the columns, the fields and the batches that the arguments name, and writes the
-// predictions; `output` is not finished. The model's task gives the fields (predict/prediction_writer.h).
+// predictions; `output` is not finished. The model's task gives the fields (predict/prediction_writer.h). Of several ranks each reads
+// the file and predicts its share of the batches; those that write nothing have no output.
 //
 // Errors: those of read_table, find_text_columns and Predictor; of ScoredLabels; UserError for an id column that is not
 // there.
 PredictedFile predict_file(const Model& model, const TrainingArguments& args, const Tokenizer& tokenizer,
-                           PredictionFormat format, PredictionOutput& output,
+                           PredictionFormat format, PredictionOutput* output,
                            const PredictFileOptions& options);
 
 }  // namespace shoehorn

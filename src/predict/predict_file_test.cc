@@ -4,16 +4,20 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <random>
 #include <sstream>
 
 #include "base/error.h"
 #include "base/error_testing.h"
 #include "data/load_dataset.h"
+#include "exec/backend/thread_count.h"
 #include "io/json_file.h"
 #include "io/test_directory.h"
 #include "models/bert.h"
+#include "ranks/process_ranks_testing.h"
 #include "train/text_data.h"
 #include "train/trainer.h"
 
@@ -21,6 +25,7 @@ namespace shoehorn {
 namespace {
 
 using nlohmann::json;
+using testing::run_in_processes;
 
 constexpr int64_t kRows = 53;
 
@@ -71,7 +76,7 @@ class PredictFileTest : public ::testing::Test {
     PredictionOutput output(path);
     PredictFileOptions options{.rows_at_once = rows_at_once};
     options.predictor.on_line = [&](const std::string& line) { outcome.notices.push_back(line); };
-    outcome.file = predict_file(*model_, args_, *tokenizer_, format, output, options);
+    outcome.file = predict_file(*model_, args_, *tokenizer_, format, &output, options);
     EXPECT_FALSE(std::filesystem::exists(path)) << "before it is finished";
     output.finish();
     outcome.text = read_text_file(path);
@@ -199,12 +204,61 @@ TEST_F(PredictFileTest, EnoughRows) {
   }
 }
 
+// One thread a rank: those of a pool stay behind in the process that forks.
+class PredictFileOnRanks : public PredictFileTest {
+ protected:
+  PredictFileOnRanks() { use_threads(1); }
+  ~PredictFileOnRanks() override { use_threads(threads_); }
+
+ private:
+  int threads_ = thread_count().threads;
+};
+
+// Each runs every second batch, or every third; the first writes what one process would.
+TEST_F(PredictFileOnRanks, PredictsAsOneProcessDoes) {
+  const std::string expected = predict(8).text;
+  for (const int32_t size : {2, 3}) {
+    const std::vector<std::string> texts =
+        run_in_processes(size, [&](const std::shared_ptr<Communicator>& ranks) {
+          const std::filesystem::path path = directory_.path() / fmt::format("of_{}", size);
+          std::optional<PredictionOutput> output;
+          if (ranks->is_main()) output.emplace(path);
+          PredictFileOptions options{.rows_at_once = 8};
+          options.predictor.ranks = ranks;
+          predict_file(*model_, args_, *tokenizer_, PredictionFormat::kJsonLines, output ? &*output : nullptr,
+                       options);
+          if (output) output->finish();
+          return ranks->is_main() ? read_text_file(path) : std::string();
+        });
+    EXPECT_EQ(texts[0], expected) << size;
+  }
+}
+
+TEST_F(PredictFileOnRanks, RefusesOtherRows) {
+  const std::string rows = read_text_file(args_.test_file);
+  for (const char* host : {"host_0", "host_1"}) std::filesystem::create_directory(directory_.path() / host);
+  directory_.write("host_0/rows.csv", rows);
+  directory_.write("host_1/rows.csv", rows + "k99,stat cest,up\n");
+  args_.test_file = "rows.csv";
+  for (const std::string& said :
+       run_in_processes(2, [&](const std::shared_ptr<Communicator>& ranks) -> std::string {
+         std::filesystem::current_path(directory_.path() / (ranks->is_main() ? "host_0" : "host_1"));
+         PredictFileOptions options;
+         options.predictor.ranks = ranks;
+         return message_of<UserError>(
+             [&] { predict_file(*model_, args_, *tokenizer_, PredictionFormat::kCsv, nullptr, options); });
+       }))
+    EXPECT_EQ(
+        said,
+        "[ranks] expected the rows to predict to be the same on all ranks, got another on rank 1 than on rank 0");
+}
+
 // Parts of 6 rows would be batches of 4 and 2.
 TEST_F(PredictFileTest, PartsAreWholeBatches) {
   args_.text_column_names = {"text"};
   std::vector<int64_t> rows;
   PredictionOutput output(directory_.path() / "p");
-  predict_file(*model_, args_, *tokenizer_, PredictionFormat::kCsv, output,
+  predict_file(*model_, args_, *tokenizer_, PredictionFormat::kCsv, &output,
                {.on_progress = [&](const PredictFileProgress& progress) { rows.push_back(progress.rows); },
                 .rows_at_once = 6});
   ASSERT_EQ(rows.size(), static_cast<size_t>((kRows + 3) / 4));

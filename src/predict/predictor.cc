@@ -3,8 +3,10 @@
 #include "base/error.h"
 #include "base/stop_request.h"
 #include "model/task.h"
+#include "ranks/agreement.h"
 #include "session/batching.h"
 #include "state/starting_weights.h"
+#include "train/rank_facts.h"
 
 namespace shoehorn {
 
@@ -21,11 +23,17 @@ Predictor::Predictor(const Model& model, TrainingArguments args, const Dataset& 
   }
   run_ = std::make_unique<PlannedRun>(
       model_, args_, RunData{.evaluation = &largest},
-      PlannedRunOptions{.backend = options_.backend, .caller_bytes = options_.caller_bytes});
+      PlannedRunOptions{
+          .backend = options_.backend, .ranks = options_.ranks, .caller_bytes = options_.caller_bytes});
 }
 
 void Predictor::prepare() {
-  throw_if_stop_requested();
+  if (options_.ranks) {
+    check_arguments_alike(*options_.ranks, args_);
+    check_alike(*options_.ranks, facts_of_model(run_->session(), options_.weights, options_.adapter));
+  } else {
+    throw_if_stop_requested();
+  }
   run_->reserve();
   if (options_.on_line) {
     for (const std::string& notice : model_.notices()) options_.on_line(notice);
@@ -39,13 +47,18 @@ void Predictor::prepare() {
       run_->session(), model_.task(),
       EvaluationOptions{.batch_size = args_.per_device_eval_batch_size,
                         .pad_to_max_length = padding_of(args_),
-                        .on_outputs = [this](std::span<const float> outputs) { (*on_outputs_)(outputs); }});
+                        .on_outputs = [this](std::span<const float> outputs) { (*on_outputs_)(outputs); },
+                        .ranks = options_.ranks.get()});
 }
 
 void Predictor::predict(const Dataset& samples,
                         const std::function<void(std::span<const float> outputs)>& on_outputs) {
   CHECK(evaluation_.has_value(), "prepare() comes before predict()");
-  throw_if_stop_requested();
+  if (options_.ranks) {
+    check_alike(*options_.ranks, {{"the rows to predict", samples.content_hash()}});
+  } else {
+    throw_if_stop_requested();
+  }
   check_data(model_, samples, "prediction");
   on_outputs_ = &on_outputs;
   evaluation_->add(samples);

@@ -17,6 +17,7 @@
 #include "arguments/training_arguments.h"
 #include "data/dataset.h"
 #include "model/model.h"
+#include "ranks/communicator.h"
 #include "state/original_weights.h"
 #include "train/evaluation.h"
 #include "train/planned_run.h"
@@ -28,11 +29,14 @@ struct PredictorOptions {
   std::filesystem::path adapter = {};
   std::function<void(const std::string& line)> on_line = {};  // notices; may be unset
   std::shared_ptr<const Backend> backend = {};                // null: the CPU
+  // The ranks that predict together, each with a Predictor of the same arguments that gets the same samples; null: one.
+  std::shared_ptr<Communicator> ranks = {};
   // The most that the caller will hold besides what it holds when the predictor is made. The forecast counts it.
   int64_t caller_bytes = 0;
 };
 
-// One thread at a time. A stop that is requested (base/stop_request.h) makes prepare() and predict() throw Stopped.
+// One thread at a time. A stop that is requested (base/stop_request.h) makes prepare() and predict() throw Stopped; of any rank, all
+// of them.
 class Predictor {
  public:
   // Plans for batches of any samples of `largest`, and reserves nothing. `model` must outlive the predictor. UserError
@@ -50,7 +54,8 @@ class Predictor {
 
   // Predicts the samples in their order, in batches of per_device_eval_batch_size: a part whose size is no multiple of
   // it should be the last. Calls on_outputs for each batch with its outputs, [S, num_labels()]. Samples with labels are
-  // scored. UserError: samples that do not fit the model or have labels that its task does not take.
+  // scored. UserError: samples that do not fit the model or have labels that its task does not take; of ranks, others than the
+  // first rank has.
   void predict(const Dataset& samples, const std::function<void(std::span<const float> outputs)>& on_outputs);
 
   // Of all samples. Call it once, after the last part.

@@ -148,23 +148,11 @@ int64_t Session::trainable_parameter_count() const {
 }
 
 double Session::calls_in_step(const Program& program) const {
-  if (program.bucket() > 0) return 0;  // runs in the place of bucket 0's, which has the most to do
-  switch (program.kind()) {
-    case ProgramKind::kEvaluate:
-      return options_.kind == RunKind::kEvaluate ? 1 : 0;
-    case ProgramKind::kAfterLoad:
-      return 0;
-    case ProgramKind::kMicroBatchNext:
-      return static_cast<double>(options_.step.gradient_accumulation_steps - 1);
-    case ProgramKind::kOuterUpdate:
-      return 1 / static_cast<double>(options_.step.ranks.local_steps());
-    case ProgramKind::kTrainStep:
-    case ProgramKind::kMicroBatchFirst:
-    case ProgramKind::kUpdate:
-    case ProgramKind::kReplicate:
-      break;
-  }
-  return 1;
+  if (program.bucket() == 0 && program.kind() == ProgramKind::kEvaluate)
+    return options_.kind == RunKind::kEvaluate ? 1 : 0;
+  if (program.kind() == ProgramKind::kOuterUpdate)
+    return 1 / static_cast<double>(options_.step.ranks.local_steps());
+  return static_cast<double>(family_.runs_in_step(program, options_.step.gradient_accumulation_steps));
 }
 
 double Session::sum_flops(bool (*counts)(const OpInfo&)) const {

@@ -28,14 +28,6 @@ std::vector<Interval> device_intervals(const std::vector<Buffer>& buffers) {
   return intervals;
 }
 
-// How often a program runs in a step.
-double runs_of(const Program& program, const StepOptions& options) {
-  if (program.bucket() > 0) return 0;
-  return program.kind() == ProgramKind::kMicroBatchNext
-             ? static_cast<double>(options.gradient_accumulation_steps - 1)
-             : 1;
-}
-
 // The positions from which on layers have something else than forward, by layer.
 std::map<int32_t, int64_t> first_backward_of_layers(const Program& program) {
   std::map<int32_t, int64_t> first;
@@ -123,7 +115,8 @@ TrialOutcome StepTrial::outcome() const {
       largest = &program;
       live_of_largest = std::move(live);
     }
-    const double runs = runs_of(program, options_);
+    const auto runs =
+        static_cast<double>(family_.runs_in_step(program, options_.gradient_accumulation_steps));
     if (runs == 0) continue;
     for (const Node& node : program.nodes()) outcome.seconds += runs * cost_(program, node);
   }

@@ -1,5 +1,6 @@
 #include "state/checkpoint.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -7,6 +8,8 @@
 #include "io/directory_lock.h"
 #include "io/file.h"
 #include "io/json_file.h"
+#include "io/model_directory.h"
+#include "model/task.h"
 #include "ranks/agreement.h"
 #include "session/loss_scale_state.h"
 #include "state/adapter_config.h"
@@ -101,6 +104,23 @@ void save_parts_of_model(const CheckpointContents& contents, const Executor& exe
 // What a model's files of weights are made of: what is in memory here, or the files of all ranks.
 enum class WeightsFrom { kHere, kAllParts };
 
+// transformers writes one for each model that generates, by its config. One that was there travels along.
+void save_generation_config(const CheckpointContents& contents, const std::string& config,
+                            const std::filesystem::path& directory) {
+  const bool is_language_model = contents.model.task().label_shape().kind == LabelKind::kNextToken;
+  const bool is_there = std::ranges::any_of(contents.companions, [](const std::filesystem::path& companion) {
+    return companion.filename() == kGenerationConfigName;
+  });
+  if (!is_language_model || is_there || config.empty()) return;
+  const nlohmann::json of_model = parse_json(config, "config.json");
+  nlohmann::json generation = {{"_from_model_config", true}};
+  for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"}) {
+    if (const auto found = of_model.find(key); found != of_model.end() && !found->is_null())
+      generation[key] = *found;
+  }
+  write_json_atomic(directory / kGenerationConfigName, generation);
+}
+
 // Weights first: while they are being written, what the directory had is whole. See save_model_directory.
 void save_model_files(const CheckpointContents& contents, const Executor& executor,
                       const std::filesystem::path& directory, bool merges, WeightsFrom from) {
@@ -130,6 +150,7 @@ void save_model_files(const CheckpointContents& contents, const Executor& execut
   }
   for (const std::filesystem::path& companion : contents.companions)
     copy_file_atomic(companion, directory / companion.filename());
+  if (!is_adapter) save_generation_config(contents, config, directory);
 }
 
 // What the user of a damaged checkpoint can do.

@@ -32,6 +32,16 @@ std::pair<int64_t, int64_t> truncated_lengths(int64_t first, int64_t second, int
   return first <= second ? std::pair(kept, room - kept) : std::pair(room - kept, kept);
 }
 
+template <typename Token>
+void cut_to(int64_t length, bool from_left, std::vector<Token>& tokens) {
+  const auto begin = tokens.begin();
+  if (from_left) {
+    tokens.erase(begin, tokens.end() - length);
+  } else {
+    tokens.erase(begin + length, tokens.end());
+  }
+}
+
 // Characters of white space at both ends of a token's text, the space of the byte alphabet among them.
 std::pair<size_t, size_t> count_spaces(std::string_view token) {
   constexpr int32_t kAlphabetSpace = 0x120;
@@ -109,6 +119,7 @@ Tokenizer::Tokenizer(TokenizerFile file)
   check_template(post_processor_.single, file.path.string());
   check_template(post_processor_.pair, file.path.string());
   model_max_length_ = file.model_max_length;
+  truncates_left_ = file.truncates_left;
   pad_id_ = id_of(file.pad_token);
   cls_id_ = id_of(file.cls_token);
   sep_id_ = id_of(file.sep_token);
@@ -299,16 +310,16 @@ Encoding Tokenizer::encode_text(const TextPair& text, int64_t max_length, Scratc
   const std::vector<TemplatePiece>& pieces = text.second ? post_processor_.pair : post_processor_.single;
   const int64_t room =
       max_length == kNoTruncation ? kNoTruncation : max_length - added_token_count(text.second.has_value());
-  // Of a pair it counts how long each is, even where it will be cut.
-  const size_t most_ids = text.second ? SIZE_MAX : static_cast<size_t>(room);
+  // Of a pair it counts how long each is, even where it will be cut; and the end of a text is known behind all of it.
+  const size_t most_ids = text.second || truncates_left_ ? SIZE_MAX : static_cast<size_t>(room);
   scratch.first.clear();
   scratch.second.clear();
   append_text(text.first, most_ids, scratch, scratch.first);
   if (text.second) append_text(*text.second, most_ids, scratch, scratch.second);
   const auto [first_length, second_length] = truncated_lengths(
       static_cast<int64_t>(scratch.first.size()), static_cast<int64_t>(scratch.second.size()), room);
-  scratch.first.resize(static_cast<size_t>(first_length));
-  scratch.second.resize(static_cast<size_t>(second_length));
+  cut_to(first_length, truncates_left_, scratch.first);
+  cut_to(second_length, truncates_left_, scratch.second);
 
   Encoding encoding;
   size_t length = 0;
@@ -403,8 +414,8 @@ EncodingWithOffsets Tokenizer::encode_with_offsets(const TextPair& text, int64_t
   std::vector<PlacedToken> second = is_pair ? place(*text.second) : std::vector<PlacedToken>();
   const int64_t room = max_length == kNoTruncation ? kNoTruncation : max_length - added_token_count(is_pair);
   const auto [first_length, second_length] = truncated_lengths(std::ssize(first), std::ssize(second), room);
-  first.resize(static_cast<size_t>(first_length));
-  second.resize(static_cast<size_t>(second_length));
+  cut_to(first_length, truncates_left_, first);
+  cut_to(second_length, truncates_left_, second);
   trim_offsets(first);
   trim_offsets(second);
 

@@ -155,6 +155,7 @@ class Tokenizer {
   std::unique_ptr<const AddedTokenMatcher> raw_tokens_;
   std::unique_ptr<const AddedTokenMatcher> normalized_tokens_;
   int64_t model_max_length_;
+  bool truncates_left_ = false;
   int32_t pad_id_;
   int32_t cls_id_;
   int32_t sep_id_;

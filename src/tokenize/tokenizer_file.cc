@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <set>
+#include <utility>
 
 #include "base/error.h"
 #include "base/utf8.h"
@@ -156,6 +157,35 @@ void override_bert_normalizer(Json& normalizer, const JsonNode& config) {
         config.gives("strip_accents") ? Json(config["strip_accents"].flag()) : Json();
 }
 
+struct EndTokens {
+  const std::string& bos;
+  const std::string& eos;
+};
+
+// As transformers does where tokenizer_config.json says whether a text begins or ends with a token: then that is all that is
+// added, whatever tokenizer.json adds.
+void override_post_processor(const JsonNode& config, PostProcessor& post_processor, const EndTokens& tokens) {
+  using Kind = TemplatePiece::Kind;
+  if (!config.has("add_bos_token") && !config.has("add_eos_token")) return;
+  const bool begins = config.flag_or("add_bos_token", false) && !tokens.bos.empty();
+  const bool ends = config.flag_or("add_eos_token", false) && !tokens.eos.empty();
+  const auto around = [&](Kind kind, int32_t type_id) {
+    std::vector<TemplatePiece> pieces;
+    if (begins) pieces.push_back({Kind::kSpecial, {}, tokens.bos, type_id});
+    pieces.push_back({kind, {}, {}, type_id});
+    if (ends) pieces.push_back({Kind::kSpecial, {}, tokens.eos, type_id});
+    return pieces;
+  };
+  post_processor = {.single = around(Kind::kFirst, 0), .pair = around(Kind::kFirst, 0), .trims = {}};
+  for (TemplatePiece& piece : around(Kind::kSecond, 1)) post_processor.pair.push_back(std::move(piece));
+}
+
+bool is_left(const JsonNode& side) {
+  if (side.text() == "left" || side.text() == "Left") return true;
+  if (side.text() != "right" && side.text() != "Right") side.fail("right or left");
+  return false;
+}
+
 std::unique_ptr<Normalizer> read_normalizer_section(const JsonNode& node, const JsonNode& config) {
   if (node.is_null()) return nullptr;
   if (!node.has("type") || node["type"].value() != "BertNormalizer") return read_normalizer(node);
@@ -195,6 +225,9 @@ void read_tokenizer_json(const JsonNode& config, TokenizerFile& file) {
       file.added_tokens.back().id = static_cast<int32_t>(node["id"].integer(0, INT32_MAX));
     }
   }
+  override_post_processor(config, file.post_processor, {file.bos_token, file.eos_token});
+  if (root.gives("truncation") && root["truncation"].gives("direction"))
+    file.truncates_left = is_left(root["truncation"]["direction"]);
   file.model = read_token_model(model, lists.take());
   file.has_gaps = file.model->vocabulary().size() > lists.count();
 }
@@ -261,6 +294,7 @@ void read_names(const JsonNode& node, TokenizerFile& file, std::string* unk_toke
   read("cls_token", file.cls_token);
   read("sep_token", file.sep_token);
   read("mask_token", file.mask_token);
+  read("bos_token", file.bos_token);
   read("eos_token", file.eos_token);
   if (unk_token != nullptr) read("unk_token", *unk_token);
 }
@@ -271,6 +305,18 @@ int64_t read_model_max_length(const JsonNode& config) {
   const JsonNode node = config["model_max_length"];
   if (!node.value().is_number() || !(node.value().get<double>() >= 1)) node.fail("a number from 1 on");
   return node.value().get<double>() < 0x1p62 ? node.value().get<int64_t>() : INT64_MAX;
+}
+
+// In place of a tokenizer: files of which transformers makes one.
+std::string what_there_is(const fs::path& model_dir) {
+  for (const char* name : {"vocab.json", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model"}) {
+    if (!path_exists(model_dir / name)) continue;
+    return fmt::format(
+        "only {}; transformers makes a tokenizer.json of it: python -c \"from transformers import AutoTokenizer; "
+        "AutoTokenizer.from_pretrained('{}').save_pretrained('{}')\"",
+        name, model_dir.string(), model_dir.string());
+  }
+  return "neither";
 }
 
 // The chain of transformers' BertTokenizer.
@@ -300,8 +346,8 @@ TokenizerFile read_tokenizer_file(const fs::path& model_dir) {
   const bool vocab_txt = !path_exists(file.path);
   if (vocab_txt) file.path = model_dir / "vocab.txt";
   if (!path_exists(file.path))
-    throw user_error("[{}] expected tokenizer.json or vocab.txt in the model's directory, got neither",
-                     model_dir.string());
+    throw user_error("[{}] expected tokenizer.json or vocab.txt in the model's directory, got {}",
+                     model_dir.string(), what_there_is(model_dir));
   const fs::path map_path = model_dir / "special_tokens_map.json";
   const fs::path config_path = model_dir / "tokenizer_config.json";
   const Json map = path_exists(map_path) ? read_json(map_path) : Json::object();
@@ -318,6 +364,7 @@ TokenizerFile read_tokenizer_file(const fs::path& model_dir) {
     read_bert_files(config_node, std::move(unk_token), file);
   else
     read_tokenizer_json(config_node, file);
+  if (config_node.gives("truncation_side")) file.truncates_left = is_left(config_node["truncation_side"]);
   return file;
 }
 

@@ -5,8 +5,9 @@
 // number is the id) with BERT's parts. tokenizer_config.json and special_tokens_map.json name the special
 // tokens. As in transformers' BertTokenizer, do_lower_case, strip_accents and tokenize_chinese_chars of
 // tokenizer_config.json override a BertNormalizer of tokenizer.json, unless tokenizer_class says that
-// tokenizer.json stands alone (PreTrainedTokenizerFast, TokenizersBackend). The truncation and padding
-// sections of tokenizer.json are ignored.
+// tokenizer.json stands alone (PreTrainedTokenizerFast, TokenizersBackend). As there, add_bos_token or add_eos_token of
+// tokenizer_config.json replace the post-processor, and truncation_side says at which end a text is cut. The padding section of
+// tokenizer.json is ignored, and so is the length of its truncation section.
 #pragma once
 
 #include <cstdint>
@@ -34,11 +35,12 @@ struct TokenizerFile {
   bool has_gaps = false;                 // some ids below the highest have no token (an empty text)
   std::vector<AddedToken> added_tokens;  // id -1 if the file does not give it
   int64_t model_max_length = INT64_MAX;  // in tokens, from tokenizer_config.json
+  bool truncates_left = false;           // a text that is too long loses its beginning
   std::string pad_token = "[PAD]";
   std::string cls_token = "[CLS]";
   std::string sep_token = "[SEP]";
   std::string mask_token = "[MASK]";
-  std::string eos_token;  // empty: none is named
+  std::string bos_token, eos_token;  // empty: none is named
 };
 
 // UserError naming file and problem: neither file exists, a file is malformed, or a part has an unknown type.

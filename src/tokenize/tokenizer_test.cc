@@ -201,6 +201,35 @@ TEST_F(ModelDir, ConfigurationWinsOverTheNormalizer) {
   EXPECT_EQ(Tokenizer::load(dir_)->encode("THE"), Tokenizer::load(kSmall)->encode("the"));
 }
 
+// As transformers 5: what the configuration adds is all that is added, and the side decides which end is kept.
+TEST_F(ModelDir, ConfigurationSaysWhatIsAddedAndWhichEndIsKept) {
+  fs::copy(kSmall / "tokenizer.json", dir_ / "tokenizer.json");
+  const Ids text = Tokenizer::load(kSmall)->encode("the ferry leaves").input_ids;  // [CLS] … [SEP]
+  const Ids words(text.begin() + 1, text.end() - 1);
+  ASSERT_GE(words.size(), 3U);
+  const auto ids_with = [&](const std::string& config, int64_t max_length = kNoTruncation) {
+    write("tokenizer_config.json", config);
+    return Tokenizer::load(dir_)->encode("the ferry leaves", max_length).input_ids;
+  };
+  const std::string names = R"("bos_token": "[CLS]", "eos_token": "[SEP]")";
+  EXPECT_EQ(ids_with("{" + names + "}"), text) << "nothing is said";
+  EXPECT_EQ(ids_with("{" + names + R"(, "add_bos_token": false})"), words);
+  Ids with_bos = words;
+  with_bos.insert(with_bos.begin(), text.front());
+  EXPECT_EQ(ids_with("{" + names + R"(, "add_bos_token": true, "add_eos_token": false})"), with_bos);
+  EXPECT_EQ(ids_with("{" + names + R"(, "add_bos_token": true, "add_eos_token": true})"), text);
+  EXPECT_EQ(ids_with(R"({"add_bos_token": true})"), words) << "no such token is named";
+  EXPECT_EQ(ids_with(R"({"truncation_side": "right"})", 4), (Ids{text[0], words[0], words[1], text.back()}));
+  EXPECT_EQ(ids_with(R"({"truncation_side": "left"})", 4),
+            (Ids{text[0], words[words.size() - 2], words.back(), text.back()}));
+  const auto left = Tokenizer::load(dir_);
+  EXPECT_EQ(left->encode_with_offsets({"the ferry leaves", std::nullopt}, 4).encoding,
+            left->encode("the ferry leaves", 4));
+  EXPECT_EQ(left->encode("the ferry", "ferry leaves", 5).input_ids.size(), 5U);
+  write("tokenizer_config.json", R"({"truncation_side": "middle"})");
+  expect_error("truncation_side");
+}
+
 TEST_F(ModelDir, RefusesMissingAndBrokenFiles) {
   expect_error("tokenizer.json or vocab.txt");
   write("vocab.txt", "");

@@ -211,7 +211,7 @@ void Accelerator::backward(const Loss& loss) {
   }
   if (position_.backwards == 0)
     run_->runner().begin({steps_, applied_updates_, position_.window.target_weight});
-  run_->runner().run_micro_batch(run_->windows(), position_.backwards);
+  run_->runner().run_micro_batch(run_->windows(), position_.window, position_.backwards);
   ++position_.backwards;
 }
 

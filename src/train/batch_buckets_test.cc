@@ -91,7 +91,7 @@ class Buckets : public ::testing::TestWithParam<BucketSetting> {
     for (int64_t step = 0; step < 4; ++step) {
       EXPECT_TRUE(windows->next_window(window));
       runner.begin({.step = step, .applied_updates = step, .target_weight = window.target_weight});
-      for (int64_t m = 0; m < window.micro_batches; ++m) runner.run_micro_batch(*windows, m);
+      for (int64_t m = 0; m < window.micro_batches; ++m) runner.run_micro_batch(*windows, window, m);
       trained.losses.push_back(runner.finish(1e-3).loss);
     }
     trained.weights = weights_of(session);

@@ -83,9 +83,9 @@ void Evaluation::run_batch(const Dataset& dataset, int64_t from, int64_t size,
   executor.write_scalar(family.scalars.target_count, weight > 0 ? static_cast<float>(weight) : 1.0F);
   const ProgramId program =
       family.find(ProgramKind::kEvaluate, family.evaluation_buckets.smallest_for(needed_capacity(batch)));
-  if (profile != nullptr) profile->begin_run(program, counts_);
-  executor.run(program, counts_);
-  if (profile != nullptr) profile->end_run();
+  std::span<NodeTimes> times;
+  if (profile != nullptr) times = profile->begin_run(program, counts_);
+  executor.run(program, counts_, times);
   BatchResult result{.loss = executor.read_scalar<float>(program, family.program(program).result("loss"))};
   if (task_.counts_right_targets()) {
     const ValueId count = family.program(program).result("right");
@@ -136,6 +136,7 @@ void Evaluation::add_batch(const Dataset& dataset, int64_t from, int64_t size) {
 // A batch of each rank, from sample `from` on.
 void Evaluation::add_round(const Dataset& dataset, int64_t from) {
   Communicator& ranks = *options_.ranks;
+  agree_on_stop(ranks);
   const auto from_of = [&](int32_t rank) { return from + rank * options_.batch_size; };
   const auto size_of = [&](int32_t rank) {
     return std::clamp<int64_t>(dataset.size() - from_of(rank), 0, options_.batch_size);

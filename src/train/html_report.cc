@@ -267,7 +267,7 @@ void add_profile(HtmlPage& page, const StepProfile& profile) {
                               {"GFLOP/s", true},
                               {"GB/s", true}}};
   for (const OpTime& op : profile.by_op()) {
-    table.rows.push_back({op.name, format_count(op.calls), format_value(op.seconds, Unit::kSeconds),
+    table.rows.push_back({op_name(op), format_count(op.calls), format_value(op.seconds, Unit::kSeconds),
                           format_value(op.seconds / profile.recorded_seconds(), Unit::kShare),
                           fmt::format("{:.1f}", op.flops / op.seconds / 1e9),
                           fmt::format("{:.1f}", op.bytes / op.seconds / 1e9)});

@@ -25,7 +25,7 @@ std::optional<int32_t> end_token_of(const TrainingArguments& args, const Tokeniz
   if (!args.add_eos) return std::nullopt;
   if (tokenizer.eos_id() < 0) {
     throw user_error(
-        "[add_eos] expected a tokenizer with an end token, got one that names none; name it as eos_token in "
+        "[add_eos] expected a tokenizer with an end token, got one that names none of its tokens; name one of them as eos_token in "
         "tokenizer_config.json");
   }
   return tokenizer.eos_id();

@@ -1,10 +1,12 @@
 // What the ranks of a run must have alike before they load anything.
 #pragma once
 
+#include <filesystem>
 #include <vector>
 
 #include "arguments/training_arguments.h"
 #include "ranks/agreement.h"
+#include "session/session.h"
 
 namespace shoehorn {
 
@@ -14,5 +16,9 @@ std::vector<SharedFact> facts_of_arguments(const TrainingArguments& args);
 // UserError naming what differs: the program's file, or an argument. Before this no rank may exchange anything that an
 // argument decides.
 void check_arguments_alike(Communicator& ranks, const TrainingArguments& args);
+
+// The programs, and the weights that they begin with: those of a directory, and adapters of another; empty: none.
+std::vector<SharedFact> facts_of_model(const Session& session, const std::filesystem::path& weights,
+                                       const std::filesystem::path& adapter);
 
 }  // namespace shoehorn

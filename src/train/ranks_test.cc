@@ -3,12 +3,16 @@
 // differs.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "io/json_file.h"
 #include "io/test_directory.h"
 #include "train/rank_runs_testing.h"
 
@@ -23,6 +27,7 @@ TEST_F(Ranks, TrainAsOneRankDoes) {
   const std::vector<Form> forms = {
       {"one micro-batch", [](TrainingArguments&) {}},
       {"accumulated", [](TrainingArguments& args) { args.gradient_accumulation_steps = 2; }},
+      {"accumulated over three", [](TrainingArguments& args) { args.gradient_accumulation_steps = 3; }},
       {"layer-major",
        [](TrainingArguments& args) {
          args.gradient_accumulation_steps = 2;
@@ -263,6 +268,47 @@ TEST_F(Ranks, RefuseOtherWeightsAndCheckpoints) {
   const fs::path other_host = host_with_checkpoint("other_host", 2);
   expect_refused(start, "the step of the checkpoint",
                  [&](RankStart& other) { other.working_directory = other_host; });
+}
+
+// Messages go around on a lane of their own beside the backward, and a profile shows both.
+TEST_F(Ranks, AreProfiledLaneByLane) {
+  const TestDirectory directory;
+  TrainingArguments args = rank_arguments();
+  args.output_dir = directory.path().string();
+  args.gradient_accumulation_steps = 2;
+  args.max_steps = 4;
+  args.profile = 3;
+  const std::string table = run_in_processes(2, [&](const std::shared_ptr<Communicator>& ranks) {
+    const BertForSequenceClassification model(tiny_bert());
+    Trainer trainer(model, args, tiny_samples(64, 5), {}, {.ranks = ranks});
+    trainer.train();
+    return format_profile(*trainer.profile());
+  })[0];
+  EXPECT_NE(table.find("all_reduce, beside"), std::string::npos) << table;
+  EXPECT_NE(table.find("waiting for messages"), std::string::npos) << table;
+  struct Slice {
+    double begin, end;
+  };
+  std::map<int64_t, std::vector<Slice>> lanes;  // by thread of the trace
+  std::vector<std::string> threads;
+  const nlohmann::json profile = read_json(directory.path() / "profile.json");
+  for (const nlohmann::json& event : profile.at("traceEvents")) {
+    if (event.at("name") == "thread_name") threads.push_back(event.at("args").at("name"));
+    if (event.at("ph") != "X" || event.at("tid") == 0) continue;
+    const double begin = event.at("ts");
+    lanes[event.at("tid")].push_back({begin, begin + event.at("dur").get<double>()});
+    if (event.at("tid") == 2) {
+      EXPECT_EQ(event.at("name"), "all_reduce");
+    }
+  }
+  EXPECT_EQ(threads, (std::vector<std::string>{"host", "lane 0: computing", "lane 1: messages"}));
+  EXPECT_GE(lanes[2].size(), 3U) << "one a step";
+  constexpr double kRounding = 0.002;  // of times in the file, in microseconds
+  for (auto& [thread, slices] : lanes) {
+    std::ranges::sort(slices, {}, &Slice::begin);
+    for (size_t i = 1; i < slices.size(); ++i)
+      EXPECT_GE(slices[i].begin, slices[i - 1].end - kRounding) << "of thread " << thread;
+  }
 }
 
 // A plan for ranks may be made without them; training needs them.

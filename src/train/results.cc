@@ -108,6 +108,12 @@ nlohmann::json to_json(const ScoreDetails& details, const std::string& split) {
   return object;
 }
 
+void add_script_metrics(Metrics& metrics, const std::string& split, int64_t samples) {
+  metrics[split + "_samples"] = samples;
+  if (const auto found = metrics.find(split + "_perplexity"); found != metrics.end())
+    metrics["perplexity"] = found->second;
+}
+
 std::string format_metrics(std::string_view split, const Metrics& metrics) {
   std::vector<std::pair<std::string, std::string>> lines;
   size_t key_width = 0;

@@ -25,6 +25,10 @@ double round_to(double value, int digits);
 // in transformers' speed_metrics. Without the rates if runtime is 0.
 Metrics speed_metrics(const std::string& split, double runtime_seconds, int64_t samples, int64_t steps);
 
+// What transformers' example scripts add to the Trainer's metrics: SPLIT_samples, the number of the data set's, and behind an
+// evaluation of a language model `perplexity`, which is SPLIT_perplexity, under the name that run_clm gives it.
+void add_script_metrics(Metrics& metrics, const std::string& split, int64_t samples);
+
 // "***** train metrics *****" and one aligned line per metric, sorted by name, as Trainer.log_metrics prints
 // them: keys with _mem_ in MB (2^20), _runtime as h:mm:ss.cc, total_flos in GF (2^30), other floats with 4
 // decimals.

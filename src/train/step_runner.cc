@@ -30,20 +30,20 @@ void StepRunner::begin(const StepStart& start) {
 
 void StepRunner::run_micro_batches(WindowIterator& windows, const Window& window) {
   if (session_.options().step.ranks.are_replicas()) {
-    take_micro_batch(0, ranks_->rank() < window.micro_batches,
+    take_micro_batch(window, 0, ranks_->rank() < window.micro_batches,
                      [&](MicroBatch& batch) { scatter_micro_batches(*ranks_, windows, window, batch); });
     return;
   }
-  for (int64_t m = 0; m < window.own_micro_batches; ++m)
-    run_micro_batch(windows, m, m < window.counted_micro_batches);
+  for (int64_t m = 0; m < window.own_micro_batches; ++m) run_micro_batch(windows, window, m);
 }
 
-void StepRunner::run_micro_batch(WindowIterator& windows, int64_t index, bool counts) {
-  take_micro_batch(index, counts, [&](MicroBatch& batch) { windows.load(index, batch); });
+void StepRunner::run_micro_batch(WindowIterator& windows, const Window& window, int64_t index) {
+  take_micro_batch(window, index, index < window.counted_micro_batches,
+                   [&](MicroBatch& batch) { windows.load(index, batch); });
 }
 
 template <typename Load>
-void StepRunner::take_micro_batch(int64_t index, bool counts, const Load& load) {
+void StepRunner::take_micro_batch(const Window& window, int64_t index, bool counts, const Load& load) {
   const ProgramFamily& family = session_.family();
   if (!counts) {
     session_.executor().write_scalar(family.scalars.target_count, std::numeric_limits<float>::infinity());
@@ -62,15 +62,29 @@ void StepRunner::take_micro_batch(int64_t index, bool counts, const Load& load) 
     needed_ = larger_of(needed_, needed);
     return;
   }
-  const ProgramKind kind = index == 0 ? ProgramKind::kMicroBatchFirst : ProgramKind::kMicroBatchNext;
-  run(family.find(kind, family.train_buckets.smallest_for(needed)), counts_);
+  run_loaded(window, index, needed);
   counts_.clear();
 }
 
+// In micro-batch order: the micro-batch that is in the program's inputs. Behind the last one gradients have gone around.
+void StepRunner::run_loaded(const Window& window, int64_t index, const BatchCapacity& needed) {
+  const ProgramFamily& family = session_.family();
+  const ProgramId exchange = family.find(ProgramKind::kExchange);
+  const bool is_last = exchange.valid() && index + 1 == window.own_micro_batches;
+  ProgramKind kind = ProgramKind::kMicroBatchNext;
+  if (index == 0) {
+    kind = ProgramKind::kMicroBatchFirst;
+  } else if (is_last) {
+    kind = ProgramKind::kMicroBatchLast;
+  }
+  run(family.find(kind, family.train_buckets.smallest_for(needed)), counts_);
+  if (index == 0 && is_last) run(exchange, {});
+}
+
 void StepRunner::run(ProgramId program, std::span<const int64_t> counts) {
-  if (profile_ != nullptr) profile_->begin_run(program, counts);
-  session_.executor().run(program, counts);
-  if (profile_ != nullptr) profile_->end_run();
+  std::span<NodeTimes> times;
+  if (profile_ != nullptr) times = profile_->begin_run(program, counts);
+  session_.executor().run(program, counts, times);
 }
 
 void StepRunner::outer_update() {

@@ -2,7 +2,7 @@
 // (accelerator.h) share it.
 //
 //   runner.begin({.step = 0, .applied_updates = 0, .target_weight = 32});
-//   for (int64_t m = 0; m < window.own_micro_batches; ++m) runner.run_micro_batch(windows, m);
+//   for (int64_t m = 0; m < window.own_micro_batches; ++m) runner.run_micro_batch(windows, window, m);
 //   const StepResult result = runner.finish(learning_rate);
 //
 // In micro-batch order the forward and backward of a micro-batch run as it is given, and finish() runs the
@@ -43,10 +43,10 @@ class StepRunner {
   explicit StepRunner(Session& session, StepProfile* profile = nullptr, Communicator* ranks = nullptr);
 
   void begin(const StepStart& start);
-  // Micro-batch `index` of the iterator's current window; call it with 0, 1, … in order. One that does not count adds
-  // nothing to losses and gradients, and none that does follows it.
-  void run_micro_batch(WindowIterator& windows, int64_t index, bool counts = true);
-  // This rank's micro-batches of the iterator's current window, all of them.
+  // This rank's micro-batch `index` of the iterator's current window; call it with 0, 1, … in order. One that does not count
+  // adds nothing to losses and gradients.
+  void run_micro_batch(WindowIterator& windows, const Window& window, int64_t index);
+  // All of them.
   void run_micro_batches(WindowIterator& windows, const Window& window);
   StepResult finish(double learning_rate);
   // Local SGD: the average over ranks (passes/local_sgd.h), between two steps, on all ranks together.
@@ -58,7 +58,8 @@ class StepRunner {
  private:
   // `load` fills the program's inputs of micro-batch `index`.
   template <typename Load>
-  void take_micro_batch(int64_t index, bool counts, const Load& load);
+  void take_micro_batch(const Window& window, int64_t index, bool counts, const Load& load);
+  void run_loaded(const Window& window, int64_t index, const BatchCapacity& needed);
   void run(ProgramId program, std::span<const int64_t> counts);
 
   Session& session_;

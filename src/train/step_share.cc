@@ -6,11 +6,9 @@
 
 namespace shoehorn {
 
-StepShare::StepShare(const std::vector<Program>& programs) {
-  for (const Program& program : programs) {
-    Work work{.kind = program.kind(),
-              .is_of_step = program.traits().trains || program.traits().updates,
-              .before = {}};
+StepShare::StepShare(const ProgramFamily& family) : family_(family) {
+  for (const Program& program : family.programs) {
+    Work work{.is_of_step = program.traits().trains || program.traits().updates, .before = {}};
     double flops = 0;
     for (const Node& node : program.nodes()) {
       work.before.push_back(flops);
@@ -24,12 +22,11 @@ StepShare::StepShare(const std::vector<Program>& programs) {
 void StepShare::begin_step(int64_t micro_batches) {
   of_step_ = finished_ = 0;
   running_.reset();
-  std::vector<ProgramKind> counted;  // smaller buckets of a kind do less; the first stands for all
-  for (const Work& work : programs_) {
-    if (!work.is_of_step || std::ranges::find(counted, work.kind) != counted.end()) continue;
-    counted.push_back(work.kind);
-    const bool is_repeated = work.kind == ProgramKind::kMicroBatchNext;
-    of_step_ += work.before.back() * static_cast<double>(is_repeated ? micro_batches - 1 : 1);
+  for (size_t i = 0; i < programs_.size(); ++i) {
+    // Smaller buckets of a kind do less; the first stands for all.
+    if (programs_[i].is_of_step)
+      of_step_ += programs_[i].before.back() *
+                  static_cast<double>(family_.runs_in_step(family_.programs[i], micro_batches));
   }
 }
 

@@ -7,15 +7,16 @@
 #include <vector>
 
 #include "graph/ids.h"
-#include "graph/program.h"
+#include "passes/program_family.h"
 
 namespace shoehorn {
 
 class StepShare {
  public:
-  // The programs of a family; nothing of them is kept.
-  explicit StepShare(const std::vector<Program>& programs);
+  // The family must outlive the object.
+  explicit StepShare(const ProgramFamily& family);
 
+  // With so many micro-batches of this rank.
   void begin_step(int64_t micro_batches);
 
   // Node `node` of a program is about to begin. Returns the share of the step before it, 0 to 1; nullopt for a program
@@ -24,11 +25,11 @@ class StepShare {
 
  private:
   struct Work {
-    ProgramKind kind = ProgramKind::kTrainStep;
     bool is_of_step = false;
     std::vector<double> before;  // flops of the nodes before each node, and of all
   };
 
+  const ProgramFamily& family_;
   std::vector<Work> programs_;
   double of_step_ = 0;   // flops
   double finished_ = 0;  // by programs that ran before the present one

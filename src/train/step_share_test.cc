@@ -47,7 +47,7 @@ TEST(StepShare, OneProgramIsTheStep) {
   const BertForSequenceClassification model(tiny_bert());
   const Session session(model, options_for(1));
   const std::vector<Program>& programs = session.family().programs;
-  StepShare share(programs);
+  StepShare share(session.family());
   for (int step = 0; step < 2; ++step) {
     share.begin_step(1);
     const Walk seen = walk(share, programs, *index_of(programs, ProgramKind::kTrainStep));
@@ -63,7 +63,7 @@ TEST(StepShare, MicroBatchesAddUp) {
   const BertForSequenceClassification model(tiny_bert());
   const Session session(model, options_for(3));
   const std::vector<Program>& programs = session.family().programs;
-  StepShare share(programs);
+  StepShare share(session.family());
   for (const int64_t micro_batches : {3, 2}) {
     share.begin_step(micro_batches);
     double last = walk(share, programs, *index_of(programs, ProgramKind::kMicroBatchFirst)).last;

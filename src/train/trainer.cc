@@ -19,7 +19,6 @@
 #include "io/file.h"
 #include "io/file_content.h"
 #include "io/manifest.h"
-#include "ops/dump.h"
 #include "ranks/agreement.h"
 #include "session/batching.h"
 #include "session/loss_scale_state.h"
@@ -30,6 +29,7 @@
 #include "train/auto_find_batch_size.h"
 #include "train/load_notice.h"
 #include "train/rank_facts.h"
+#include "train/rank_waits.h"
 #include "train/results.h"
 #include "train/start_checks.h"
 #include "train/transfer_progress.h"
@@ -122,16 +122,10 @@ void Trainer::check_ranks() const {
   std::vector<SharedFact> facts = {
       {"the training data", train_dataset_.content_hash()},
       {"the validation data", eval_dataset_.size() > 0 ? eval_dataset_.content_hash() : std::string()}};
-  const RankOptions& shares = session().options().step.ranks;
-  const bool loads_weights = !options_.weights.empty() && args_.resume_from_checkpoint.empty();
-  const bool reads_a_part = shares.stage() == 3;
-  facts.push_back({"the weights", loads_weights
-                                      ? content_of_weights(options_.weights, session().state(), reads_a_part)
-                                      : std::string()});
-  std::string programs;
-  for (const Program& program : session().family().programs)
-    programs += shares.are_replicas() ? dump_collectives(program) : dump(program);
-  facts.push_back({"the steps' programs", programs});
+  const bool resumes = !args_.resume_from_checkpoint.empty();
+  for (SharedFact& fact : facts_of_model(session(), resumes ? std::filesystem::path() : options_.weights,
+                                         resumes ? std::filesystem::path() : options_.adapter))
+    facts.push_back(std::move(fact));
   check_alike(*options_.ranks, facts);
 }
 
@@ -347,7 +341,6 @@ TrainOutput Trainer::train() {
     say(fmt::format("{}: the page of this run, which a browser shows as it grows",
                     (std::filesystem::path(args_.output_dir) / "report.html").string()));
   }
-  if (run_->profile() != nullptr) record_nodes();
   TrainingLoop loop({.args = args_,
                      .run = *run_,
                      .learning_rate = *learning_rate_,
@@ -368,6 +361,7 @@ TrainOutput Trainer::train() {
                          },
                      .ranks = options_.ranks.get()});
   const double start = now_seconds();
+  if (options_.ranks) waited_before_ = options_.ranks->waited_seconds();
   ProgressOptions watching = options_.progress;
   if (!args_.batch_size_ramp.empty()) {
     watching.work_of = [this](int64_t step) {
@@ -503,6 +497,17 @@ void Trainer::report_shares(Metrics& metrics) const {
   say(fmt::format("of {} samples: {}", format_count(position_.samples_consumed), fmt::join(shares, ", ")));
 }
 
+// How long ranks waited for each other since training began.
+void Trainer::report_waits(Metrics& metrics, double seconds) const {
+  Communicator& ranks = *options_.ranks;
+  const std::vector<double> waited = gather_values(ranks, ranks.waited_seconds() - waited_before_);
+  const Straggler straggler = straggler_of(waited);
+  metrics["train_rank_wait_share"] = seconds > 0 ? waited.at(static_cast<size_t>(ranks.rank())) / seconds : 0;
+  metrics["train_slowest_rank"] = int64_t{straggler.rank};
+  metrics["train_slowest_rank_cost_share"] = seconds > 0 ? straggler.seconds / seconds : 0;
+  if (const std::string line = format_straggler(ranks, straggler, seconds); !line.empty()) say(line);
+}
+
 // The results and the reports. Those of a stopped run are no entry of its log, which goes on when it is resumed.
 void Trainer::finish_training(TrainOutput& output, const TrainingLoop& loop, double seconds) {
   if (position_.nonfinite_losses > 0) {
@@ -520,7 +525,10 @@ void Trainer::finish_training(TrainOutput& output, const TrainingLoop& loop, dou
   report_shares(output.metrics);
   output.metrics["train_data_wait_share"] = seconds > 0 ? loop.data_wait_seconds() / seconds : 0;
   output.metrics.merge(memory_metrics());
-  if (options_.ranks) output.metrics[kSentBytesMetric] = session().sent_bytes_in_step(options_.ranks->rank());
+  if (options_.ranks) {
+    output.metrics[kSentBytesMetric] = session().sent_bytes_in_step(options_.ranks->rank());
+    if (output.stop_signal == 0) report_waits(output.metrics, seconds);
+  }
   reports_->end_page(output.stop_signal == 0 ? RunStatus::kEnded : RunStatus::kStopped, output.metrics,
                      early_stopping_ ? early_stopping_->reason() : "");
   if (run_->profile() != nullptr && options_.write_profile && is_main_rank())
@@ -559,12 +567,10 @@ void Trainer::require_evaluation_data(const char* call) const {
 
 Metrics Trainer::evaluate() {
   require_evaluation_data("evaluate");
+  if (!is_prepared_) check_ranks();
   prepare();
   EvaluationOptions how;
-  if (!run_->trains() && run_->profile() != nullptr) {
-    record_nodes();
-    how.profile = run_->profile();
-  }
+  if (!run_->trains()) how.profile = run_->profile();
   Metrics metrics = measure(how);
   tell([&](TrainerCallback& callback, auto&... event) { callback.on_evaluate(event..., metrics); });
   return metrics;
@@ -602,6 +608,7 @@ Metrics Trainer::measure(const EvaluationOptions& options) {
 
 void Trainer::predict(const std::function<void(std::span<const float> outputs)>& on_outputs) {
   require_evaluation_data("predict");
+  if (!is_prepared_) check_ranks();
   prepare();
   Progress progress("predict", 0, eval_dataset_.size(), beside_main_work(options_.progress));
   shoehorn::evaluate(
@@ -616,11 +623,6 @@ void Trainer::predict(const std::function<void(std::span<const float> outputs)>&
            },
        .ranks = options_.ranks.get()});
   tell([](TrainerCallback& callback, auto&... event) { callback.on_predict(event...); });
-}
-
-void Trainer::record_nodes() {
-  session().executor().set_observer(
-      [profile = run_->profile()](ProgramId, size_t, std::span<const int64_t>) { profile->node_done(); });
 }
 
 CheckpointContents Trainer::contents() const {

@@ -168,12 +168,12 @@ class Trainer {
   void resume();
   void forget_best_model();
   void require_evaluation_data(const char* call) const;
-  void record_nodes();
   Metrics measure(const EvaluationOptions& options);
   std::filesystem::path save_checkpoint();
   std::filesystem::path save_stopped();
   TrainOutput output_of(const TrainingLoop& loop, double seconds);
   void report_shares(Metrics& metrics) const;
+  void report_waits(Metrics& metrics, double seconds) const;
   void finish_training(TrainOutput& output, const TrainingLoop& loop, double seconds);
   template <typename Call>
   void tell(const Call& call);
@@ -211,6 +211,7 @@ class Trainer {
   Progress* progress_ = nullptr;  // of the train() that runs
   std::vector<double> step_seconds_;
   double seconds_to_first_step_ = 0;
+  double waited_before_ = 0;  // seconds, for other ranks
 };
 
 // The guides' print_summary: prints format_summary (train/results.h) for a training result and this process's

@@ -67,7 +67,7 @@ class StepWatch {
 
 TrainingLoop::TrainingLoop(TrainingLoopParts parts)
     : parts_(std::move(parts)),
-      share_(parts_.run.session().family().programs),
+      share_(parts_.run.session().family()),
       first_step_(parts_.state.global_step),
       first_nonfinite_losses_(parts_.position.nonfinite_losses),
       // Forward and backward take six operations a token and weight that is no embedding.
@@ -200,7 +200,7 @@ void TrainingLoop::take_step(const Window& window) {
   RunPosition& position = parts_.position;
   StepRunner& runner = parts_.run.runner();
   last_learning_rate_ = parts_.learning_rate.next(position);
-  share_.begin_step(window.micro_batches);
+  share_.begin_step(window.own_micro_batches);
   runner.begin({state.global_step, position.applied_updates, window.target_weight});
   runner.run_micro_batches(parts_.run.windows(), window);
   const StepResult result = runner.finish(last_learning_rate_);

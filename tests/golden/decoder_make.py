@@ -48,6 +48,7 @@ LANGUAGE_MODELS = {
         dict(GPT2, tie_word_embeddings=False, n_inner=30, activation_function="relu", scale_attn_by_inverse_layer_idx=True),
         False,
     ),
+    "gpt2_unscaled": ("GPT2LMHeadModel", dict(GPT2, scale_attn_weights=False), False),
     "llama": ("LlamaForCausalLM", LLAMA, True),
     "llama_tied_biases": ("LlamaForCausalLM", dict(LLAMA, tie_word_embeddings=True, attention_bias=True, mlp_bias=True), False),
     "llama_linear": ("LlamaForCausalLM", rope("linear", factor=4.0), False),
@@ -82,6 +83,7 @@ LANGUAGE_MODELS = {
     ),  # fmt: skip
     "llama_dynamic_long": ("LlamaForCausalLM", dict(rope("dynamic", factor=2.0), max_position_embeddings=20), False),
     "mistral": ("MistralForCausalLM", dict(LLAMA, sliding_window=5), True),
+    "mistral_tied_no_window": ("MistralForCausalLM", dict(LLAMA, sliding_window=None, tie_word_embeddings=True), False),
     "qwen2": ("Qwen2ForCausalLM", {k: v for k, v in LLAMA.items() if k != "head_dim"}, True),
     "qwen2_window": (
         "Qwen2ForCausalLM",
@@ -89,6 +91,7 @@ LANGUAGE_MODELS = {
         False,
     ),
     "qwen3": ("Qwen3ForCausalLM", LLAMA, True),
+    "qwen3_tied_biases": ("Qwen3ForCausalLM", dict(LLAMA, attention_bias=True, tie_word_embeddings=True), False),
 }
 # name: (the model above, label smoothing as transformers' LabelSmoother has it, z-loss); some targets inside the texts are
 # ignored.

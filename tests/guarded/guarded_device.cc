@@ -9,6 +9,7 @@
 #include <functional>
 
 #include "base/error.h"
+#include "base/now_seconds.h"
 #include "exec/backend/host_arena.h"
 #include "exec/backends.h"
 
@@ -40,6 +41,9 @@ class LazyStream final : public Stream {
     const auto& mark = dynamic_cast<const LazyEvent&>(event);
     if (mark.stream == nullptr) return;
     issue([stream = mark.stream, position = mark.position] { stream->run_until(position); });
+  }
+  void mark(double& seconds) override {
+    issue([&seconds] { seconds = now_seconds(); });
   }
   void issue(std::function<void()> work) {
     work_.push_back(std::move(work));

@@ -8,6 +8,7 @@
 //   make_stream         runs what it is given        cudaStreamCreateWithFlags(cudaStreamNonBlocking)
 //   Stream::record      nothing                      cudaEventRecord
 //   Stream::wait        nothing                      cudaStreamWaitEvent
+//   Stream::mark        reads the clock              cudaEventRecord with timing, put on the host's clock
 //   Event::wait         nothing                      cudaEventSynchronize
 //   copy_to_host, …     memcpy                       cudaMemcpyAsync: full speed to and from pinned memory
 //   fill                memset                       cudaMemsetAsync
@@ -69,6 +70,9 @@ class Stream {
   virtual void record(Event& event) = 0;
   // Work issued from now on begins after the event, as last recorded, is reached.
   virtual void wait(const Event& event) = 0;
+  // `seconds` becomes the time (base/now_seconds.h) at which all work issued so far is done. It is there for whoever has
+  // waited for an event that was recorded behind the mark, and must be kept until then.
+  virtual void mark(double& seconds) = 0;
 };
 
 // The addresses of a node's values. Absent inputs are null. All are aligned to kArenaAlignment, except views.

@@ -1,6 +1,7 @@
 #include "exec/backend/host_stream.h"
 
 #include "base/error.h"
+#include "base/now_seconds.h"
 
 namespace shoehorn {
 
@@ -32,10 +33,18 @@ void HostStream::record(Event& event) {
   push({.event = &recorded});
 }
 
+void HostStream::mark(double& seconds) {
+  if (thread_.joinable()) {
+    push({.time = &seconds});
+  } else {
+    seconds = now_seconds();
+  }
+}
+
 void HostStream::prepare_behind(const std::function<void()>& cancel) {
   const std::lock_guard lock(mutex_);
   CHECK(pending_ == 0, "a stream gets more room while it works");
-  queue_.resize(queue_.size() + 2);  // it, and an event behind it
+  queue_.resize(queue_.size() + 4);  // it, marks around it, and an event behind it
   if (thread_.joinable()) return;
   queue_.resize(queue_.size() + 1);  // an event that the host waits for
   cancel_ = cancel;
@@ -78,6 +87,10 @@ void HostStream::work() {
       lock.lock();
       is_working_ = false;
       failure_ = failure;
+      continue;
+    }
+    if (entry.time != nullptr) {
+      *entry.time = now_seconds();
       continue;
     }
     const std::lock_guard event_lock(entry.event->mutex_);

@@ -35,6 +35,7 @@ class HostStream final : public Stream {
 
   void record(Event& event) override;
   void wait(const Event& event) override { event.wait(); }
+  void mark(double& seconds) override;
 
   // Makes room for one more piece of work in the queue, and a thread that does such work. `cancel` makes work that is
   // under way give up soon; it is called from another thread. Call it once for each node, before the first run.
@@ -43,10 +44,11 @@ class HostStream final : public Stream {
   void run_behind(const std::function<void()>& work);
 
  private:
-  // Work, or an event that is reached when the work before it is done.
+  // Work; or an event that is reached, or a time that is taken, when the work before it is done.
   struct Entry {
     const std::function<void()>* work = nullptr;
     HostEvent* event = nullptr;
+    double* time = nullptr;
   };
 
   void push(Entry entry);

@@ -51,6 +51,26 @@ TEST(HostStream, DoesWorkBehindInOrder) {
   }
 }
 
+// A mark has the time at which the work in front of it was done, not that at which it was issued.
+TEST(HostStream, MarksWhenWorkIsDone) {
+  HostStream computing, behind;
+  const Work work = [] { std::this_thread::sleep_for(std::chrono::milliseconds(2)); };
+  for (int i = 0; i < 2; ++i) behind.prepare_behind([] {});
+  double issued = 0, begin = 0, middle = 0, end = 0;
+  behind.mark(begin);
+  behind.run_behind(work);
+  behind.mark(middle);
+  behind.run_behind(work);
+  behind.mark(end);
+  computing.mark(issued);
+  HostEvent done;
+  behind.record(done);
+  done.wait();
+  EXPECT_GT(issued, 0);
+  EXPECT_GE(middle - begin, 0.002);
+  EXPECT_GE(end - middle, 0.002);
+}
+
 // The caller goes on meanwhile.
 TEST(HostStream, RunsBesideItsCaller) {
   HostStream behind;

@@ -429,6 +429,8 @@ TEST(VocabularyLoss, TheWorkspaceIsBounded) {
         EXPECT_LE(bytes(tokens, vocabulary, false, {true, true}), kMost / 2);
       }
       EXPECT_EQ(bytes(2048, vocabulary, true, {true, true}), bytes(8192, vocabulary, true, {true, true}));
+      EXPECT_EQ(bytes(2048, vocabulary, true, {true, false}), bytes(2048, 32'768, true, {true, false}))
+          << "a frozen head's is the same for every vocabulary";
     }
   }
   release_unused_matmuls();

@@ -1,0 +1,112 @@
+// What looks at a step (plan, anatomy, bench step, the ladder, fit) takes a decoder as it takes an encoder: any directory with a
+// config.json, and the length of its blocks.
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "cli_support.h"
+#include "io/json_file.h"
+
+namespace shoehorn {
+namespace {
+
+using namespace testing;
+using nlohmann::json;
+
+class CliDecoderTools : public CliTest {
+ protected:
+  CliDecoderTools() {
+    setenv("XDG_CACHE_HOME", path("cache").c_str(),
+           1);  // times are lower bounds, whatever was calibrated here
+    const json gpt2 = {{"model_type", "gpt2"}, {"n_embd", 32},      {"n_layer", 2},
+                       {"n_head", 2},          {"vocab_size", 300}, {"n_positions", 64}};
+    const json llama = {{"model_type", "llama"},    {"hidden_size", 32},
+                        {"intermediate_size", 48},  {"num_hidden_layers", 2},
+                        {"num_attention_heads", 4}, {"num_key_value_heads", 2},
+                        {"vocab_size", 300},        {"max_position_embeddings", 64}};
+    for (const auto& [name, config] : {std::pair{"gpt2", gpt2}, {"llama", llama}}) {
+      std::filesystem::create_directory(path(name));
+      write_json_atomic(path(name) / "config.json", config);
+    }
+  }
+  ~CliDecoderTools() override { unsetenv("XDG_CACHE_HOME"); }
+
+  json result_of(const std::vector<std::string>& words) const {
+    const ProgramRun result = run(words);
+    EXPECT_EQ(result.exit_code, 0) << result.error;
+    return parse_json(result.output, "output");
+  }
+};
+
+TEST_F(CliDecoderTools, TakeTheLengthOfABlock) {
+  for (const char* name : {"gpt2", "llama"}) {
+    const std::vector<std::string> flags = {"--model_name_or_path",
+                                            path(name).string(),
+                                            "--block_size",
+                                            "24",
+                                            "--per_device_train_batch_size",
+                                            "2",
+                                            "--json"};
+    const auto with = [&](std::vector<std::string> command) {
+      command.insert(command.end(), flags.begin(), flags.end());
+      return command;
+    };
+    const json planned = result_of(with({"plan"}));
+    const json anatomy = result_of(with({"anatomy", "--steps", "1", "--no_limits"}));
+    EXPECT_TRUE(contains(anatomy["step"].get<std::string>(), "2 sequences of 24 tokens")) << anatomy["step"];
+    int64_t sum = 0;
+    for (const json& part : anatomy["memory"]["parts"]) sum += part["bytes"].get<int64_t>();
+    EXPECT_EQ(sum, anatomy["memory"]["total_bytes"]);
+    const json step = result_of(with({"bench", "step", "--max_steps", "2", "--no_limits"}));
+    EXPECT_TRUE(contains(step["step"].get<std::string>(), "2 sequences of 24 tokens")) << step["step"];
+    EXPECT_EQ(step["memory_arena_predicted_bytes"], planned["arena_bytes"])
+        << "the step that is planned is the one that is run";
+    EXPECT_EQ(step["memory_arena_measured_bytes"], planned["arena_bytes"]);
+  }
+  expect_failure({"bench", "step", "--model_name_or_path", "bert-mini", "--block_size", "24"}, 2,
+                 {"[--block_size] expected a language model"});
+  expect_failure({"bench", "step", "--model_name_or_path", path("gpt2").string(), "--block_size", "65"}, 2,
+                 {"[--block_size] expected at most 64, the model's positions, got 65"});
+}
+
+TEST_F(CliDecoderTools, LadderOfADecoder) {
+  const json ladder =
+      result_of({"bench", "ladder", "--model", path("gpt2").string(), "--sequence_length", "24", "--rungs",
+                 "batch_4,checkpointing", "--steps", "2", "--repeats", "1", "--json"});
+  ASSERT_EQ(ladder["rungs"].size(), 2U);
+  for (const json& rung : ladder["rungs"]) {
+    EXPECT_EQ(rung["ours"]["outcome"], "measured") << rung;
+    EXPECT_GT(rung["ours"]["samples_per_second"].get<double>(), 0);
+  }
+}
+
+// What is verified are steps as long as those of the run.
+TEST_F(CliDecoderTools, FitMeasuresBlocksAsLongAsTheRuns) {
+  std::string texts;
+  for (int i = 0; i < 60; ++i) texts += "a dog ran to the park, and back\n";
+  directory_.write("texts.txt", texts);
+  ASSERT_EQ(run({"tokenizer", "train", "--output_dir", path("tokenizer").string(), "--vocab_size", "280",
+                 path("texts.txt").string()})
+                .exit_code,
+            0);
+  const std::vector<std::string> flags = {"--config_name",          path("gpt2").string(),
+                                          "--tokenizer_name",       path("tokenizer").string(),
+                                          "--train_file",           path("texts.txt").string(),
+                                          "--block_size",           "16",
+                                          "--effective_batch_size", "4",
+                                          "--output_dir",           output().string()};
+  std::vector<std::string> fit = {"fit", "--verify", "2", "--json"};
+  fit.insert(fit.end(), flags.begin(), flags.end());
+  const json found = result_of(fit);
+  EXPECT_EQ(found["chosen"]["step_seconds_are"], "measured");
+  std::vector<std::string> step = {"bench", "step", "--json", "--no_limits", "--max_steps", "2"};
+  for (const json& word : found["chosen"]["flags"]) step.push_back(word);
+  EXPECT_TRUE(contains(result_of(step)["step"].get<std::string>(), "of 16 tokens"));
+  std::vector<std::string> train = {"train", "--fit", "--verify", "0", "--max_steps", "2"};
+  train.insert(train.end(), flags.begin(), flags.end());
+  const ProgramRun trained = run(train);
+  EXPECT_EQ(trained.exit_code, 0) << trained.error;
+  EXPECT_TRUE(std::filesystem::exists(output() / "model.safetensors"));
+}
+
+}  // namespace
+}  // namespace shoehorn
