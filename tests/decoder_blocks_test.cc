@@ -120,9 +120,11 @@ TEST_P(DecoderBlocks, AreFused) {
     EXPECT_EQ(count_forward_nodes(program, OpKind::kMultiply), 0);
     EXPECT_EQ(count_forward_nodes(program, OpKind::kRotaryTable), GetParam() == DecoderFamily::kGpt2 ? 0 : 1);
     // q and k in one product are turned in one go.
-    const int64_t turns = GetParam() == DecoderFamily::kQwen3 ? 2 : 1;
     EXPECT_EQ(count_forward_nodes(program, OpKind::kRotary),
-              GetParam() == DecoderFamily::kGpt2 ? 0 : turns * kLayers);
+              GetParam() == DecoderFamily::kLlama ? kLayers : 0);
+    // Heads that are normed are turned with that.
+    EXPECT_EQ(count_forward_nodes(program, OpKind::kRmsNormRotary),
+              GetParam() == DecoderFamily::kQwen3 ? 2 * kLayers : 0);
     EXPECT_EQ(count_forward_nodes(program, OpKind::kGatedActivation),
               GetParam() == DecoderFamily::kGpt2 ? 0 : kLayers);
     const int64_t products = GetParam() == DecoderFamily::kQwen3   ? 7

@@ -38,14 +38,17 @@ Dataset curve_samples(int64_t seed, int64_t rows) {
   return Dataset::next_token(Dataset::from_columns({{"input_ids", ids}}));
 }
 
-class DecoderCurve : public ::testing::TestWithParam<const char*> {
+class DecoderCurves : public ::testing::Test {
  protected:
   void SetUp() override {
     if (kIsSanitized) GTEST_SKIP() << "too slow under a sanitizer";
     if (!std::filesystem::exists(golden("decoder_curves.json")))
       GTEST_SKIP() << "no decoder_curves.json, which tests/golden/decoder_curve_make.py writes";
+  }
+
+  void open(const char* name) {
     const json all = read_json(golden("decoder_curves.json"));
-    golden_ = all[GetParam()];
+    golden_ = all[name];
     arguments_ = all["arguments"];
   }
 
@@ -94,8 +97,11 @@ class DecoderCurve : public ::testing::TestWithParam<const char*> {
   json arguments_;
 };
 
+class DecoderCurve : public DecoderCurves, public ::testing::WithParamInterface<const char*> {};
+
 // Transformers' own fp32 is as far from its float64 as `float64_to_fp32` says.
 TEST_P(DecoderCurve, AHundredStepsFollowTransformers) {
+  open(GetParam());
   const Curve curve = train(0, 100, false);
   const auto loss = golden_["fp32"]["loss"].get<std::vector<double>>();
   const auto norm = golden_["fp32"]["grad_norm"].get<std::vector<double>>();
@@ -115,21 +121,26 @@ double mean_distance(const std::vector<double>& curve, const std::vector<double>
   return sum / static_cast<double>(fp32.size());
 }
 
-// Over three seeds; one seed's distances may be small by chance: autocast's own differ by up to three times from one to the next.
-TEST_P(DecoderCurve, InBfloat16ItIsAsNearToFp32AsAutocast) {
+// Over a hundred steps of three seeds. A seed's distance may be small by chance: autocast's own differ by up to five times from one
+// to the next. So all models together are held to half more than autocast, and each for itself to twice.
+TEST_F(DecoderCurves, InBfloat16TheyAreAsNearToFp32AsAutocast) {
   double ours = 0;
   double theirs = 0;
-  for (const json& run : golden_["bf16"]) {
-    const auto fp32 = run["fp32"].get<std::vector<double>>();
-    const double our = mean_distance(train(run["seed"].get<int64_t>(), std::ssize(fp32), true).loss, fp32);
-    const double their = mean_distance(run["autocast"].get<std::vector<double>>(), fp32);
-    RecordProperty(fmt::format("distance_of_seed_{}", run["seed"].get<int64_t>()),
-                   fmt::format("{:.3g} of {:.3g}", our, their));
+  for (const char* name : {"gpt2", "llama", "qwen3"}) {
+    open(name);
+    double our = 0;
+    double their = 0;
+    for (const json& run : golden_["bf16"]) {
+      const auto fp32 = run["fp32"].get<std::vector<double>>();
+      our += mean_distance(train(run["seed"].get<int64_t>(), std::ssize(fp32), true).loss, fp32);
+      their += mean_distance(run["autocast"].get<std::vector<double>>(), fp32);
+    }
+    RecordProperty(name, fmt::format("{:.3g} of {:.3g}", our, their));
+    EXPECT_LE(our, 2 * their) << name;
     ours += our;
     theirs += their;
   }
-  RecordProperty("distance", fmt::format("{:.3g} of {:.3g}", ours, theirs));
-  EXPECT_LE(ours, 2 * theirs);
+  EXPECT_LE(ours, 1.5 * theirs);
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, DecoderCurve, ::testing::Values("gpt2", "llama", "qwen3"),

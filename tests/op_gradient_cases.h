@@ -471,6 +471,29 @@ inline void add_rotary(std::vector<OpCase>& cases, int64_t rows, int64_t columns
        [=](const Inputs& x) { return rotary_reference(x[0], columns, heads, rotary, positions); }});
 }
 
+// Norms of heads that are turned as wholes.
+inline void add_norm_rotary(std::vector<OpCase>& cases, int64_t rows, int64_t heads, int64_t pairs,
+                            const std::string& size) {
+  RotaryFrequencies rotary{{}, 1.25F};
+  for (int64_t i = 0; i < pairs; ++i) rotary.frequencies.push_back(1.0F / static_cast<float>(i + 1));
+  const std::vector<int32_t> positions = row_numbers(rows, 40, -1);
+  const int64_t columns = heads * 2 * pairs;
+  cases.push_back(
+      {"rms_norm_rotary" + size,
+       rows,
+       columns,
+       {{rows, columns}, {2 * pairs}},
+       [=](Graph& graph, const auto& x) {
+         const ValueId table =
+             graph.op(OpKind::kRotaryTable, {graph.integers(positions)}, RotaryTableAttributes{rotary});
+         return graph.op(OpKind::kRmsNormRotary, {x[0], x[1], table}, NormalizationAttributes{0.01F, {}});
+       },
+       [=](const Inputs& x) {
+         return rotary_reference(rms_norm_reference(x[0], x[1], 0.01F), columns, {0, heads, 2 * pairs, false},
+                                 rotary, positions);
+       }});
+}
+
 inline void add_products(std::vector<OpCase>& cases, int64_t rows, int64_t columns, const std::string& size) {
   const int64_t inner = rows + 4;
   for (const bool ta : {false, true}) {
@@ -733,6 +756,9 @@ inline std::vector<OpCase> op_cases() {
       add_losses(cases, rows, columns, size);
     }
   }
+  add_norm_rotary(cases, 1, 1, 1, "_1x1x2");
+  add_norm_rotary(cases, 17, 4, 5, "_17x4x10");
+  add_norm_rotary(cases, 70, 2, 17, "_70x2x34");
   add_rotary(cases, 1, 2, {0, 1, 2, false}, 1, "_1x1x2");
   add_rotary(cases, 17, 40, {0, 4, 10, false}, 5, "_17x4x10");
   add_rotary(cases, 17, 40, {0, 4, 10, true}, 5, "_17x4x10");

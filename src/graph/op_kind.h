@@ -35,6 +35,8 @@ enum class OpKind : uint8_t {
   kEmbeddingNoise,
   kRotaryTable,
   kRotary,
+  kRmsNormRotary,
+  kRmsNormRotaryGrad,
   // products
   kMatmul,
   // attention

@@ -107,6 +107,10 @@ void fuse_residual_norm(ProgramFamily& family, const StepOptions&) {
   fuse_chains(family, "fuse_residual_norm");
 }
 
+void fuse_norm_rotary(ProgramFamily& family, const StepOptions&) {
+  fuse_chains(family, "fuse_norm_rotary");
+}
+
 void fuse_gated_activation(ProgramFamily& family, const StepOptions&) {
   fuse_chains(family, "fuse_gated_activation");
 }

@@ -1,5 +1,6 @@
 // Forward fusion: a chain of ops becomes one kernel, with a backward of its own.
 //
+//   fuse_norm_rotary      RMSNorm of heads ─► rotary  ─►  rms_norm_rotary
 //   fuse_residual_norm    bias ─► dropout ─► + residual ─► LayerNorm  ─►  bias_dropout_residual_layer_norm
 //                                          + residual ─► RMSNorm    ─►  residual_rms_norm
 //   fuse_gated_activation activation of a gate ─► · up                ─►  gated_activation
@@ -20,6 +21,7 @@
 
 namespace shoehorn {
 
+void fuse_norm_rotary(ProgramFamily& family, const StepOptions& options);
 void fuse_residual_norm(ProgramFamily& family, const StepOptions& options);
 void fuse_gated_activation(ProgramFamily& family, const StepOptions& options);
 void fuse_bias_activation(ProgramFamily& family, const StepOptions& options);

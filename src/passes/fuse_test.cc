@@ -340,6 +340,28 @@ TEST(FuseChains, NormedHeadsKeepTheirProducts) {
   EXPECT_EQ(count(program, OpKind::kMatmul), 3);
   EXPECT_EQ(count(program, OpKind::kRotary), 2);
   EXPECT_EQ(count(program, OpKind::kRmsNorm), 2);
+  fuse_norm_rotary(family, {});
+  EXPECT_EQ(count(program, OpKind::kRotary), 0) << "norm and turn are one op";
+  EXPECT_EQ(count(program, OpKind::kRmsNorm), 0);
+  EXPECT_EQ(count(program, OpKind::kRmsNormRotary), 2);
+}
+
+// A norm that others read too stays, and so does one of which a part of the columns turns.
+TEST(FuseChains, NormsThatAreReadOrTurnedInPartStayApart) {
+  for (const bool is_read : {false, true}) {
+    ProgramFamily family = family_of([&](ModelBuilder& builder, Program& program, Tensor x) {
+      const Tensor table =
+          is_read ? builder.rotary_table({{1.0F, 0.5F}, 1}) : builder.rotary_table({{1.0F}, 1});
+      const Tensor gamma = builder.parameter("gamma", {4}, {});
+      const Tensor normed =
+          builder.rms_norm(linear_layer_without_bias(builder, "query", x, 12, 0.1F), gamma, 1e-6F);
+      Tensor turned = builder.rotate(normed, table, 3);
+      if (is_read) turned = builder.add(turned, normed);
+      program.add_result("y", turned.id());
+    });
+    fuse_norm_rotary(family, {});
+    EXPECT_EQ(count(family.programs[0], OpKind::kRmsNormRotary), 0) << is_read;
+  }
 }
 
 // Columns of one product are read where they are, turned or not; columns that overlap are taken apart.

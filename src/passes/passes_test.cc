@@ -480,6 +480,7 @@ TEST(PassList, NamesAreUniqueAndInTheirOrder) {
                                              "neftune",
                                              "gather_early",
                                              "fuse_attention",
+                                             "fuse_norm_rotary",
                                              "fuse_residual_norm",
                                              "fuse_gated_activation",
                                              "fuse_bias_activation",
@@ -521,8 +522,8 @@ TEST(DumpProgram, WritesEveryProgramAfterEveryPass) {
   options.dump_directory = directory.string();
   build(options);
   for (const char* name :
-       {"00-capture.train_step.txt", "05-fuse_attention.train_step.txt", "13-backward.evaluate.txt",
-        "18-accumulate.micro_batch_next.txt", "25-fuse_update.update.txt"}) {
+       {"00-capture.train_step.txt", "05-fuse_attention.train_step.txt", "14-backward.evaluate.txt",
+        "19-accumulate.micro_batch_next.txt", "26-fuse_update.update.txt"}) {
     std::ifstream file(directory / name);
     std::string line;
     EXPECT_TRUE(std::getline(file, line)) << name;

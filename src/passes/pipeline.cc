@@ -171,9 +171,10 @@ const std::vector<Pass>& pass_list() {
       // What is not read is not computed; it looks at the model's own ops, which the next passes fuse.
       {"gather_early", Exactness::kRoundingOnly, true, gather_early},
       // Before the backward, so that each fused op brings its own; kernel boundaries are frozen from here on.
-      // Attention's three products with their biases first, then gates, so that a gate's bias is its product's, then the
+      // Attention's three products with their biases first, then what turns the heads of its queries and keys, then gates, so that a gate's bias is its product's, then the
       // chains that begin with a bias, and the biases that are left go into their products.
       {"fuse_attention", Exactness::kRoundingOnly, true, fuse_attention, "fuse"},
+      {"fuse_norm_rotary", Exactness::kRoundingOnly, true, fuse_norm_rotary, "fuse"},
       {"fuse_residual_norm", Exactness::kRoundingOnly, true, fuse_residual_norm, "fuse"},
       {"fuse_gated_activation", Exactness::kRoundingOnly, true, fuse_gated_activation, "fuse"},
       {"fuse_bias_activation", Exactness::kRoundingOnly, true, fuse_bias_activation, "fuse"},

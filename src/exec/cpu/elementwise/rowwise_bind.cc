@@ -157,31 +157,41 @@ PreparedNode run_by_groups(Call call, const TensorType& type) {
   };
 }
 
+// Of one table for all heads of a token, where the op has one.
+template <typename Call>
+void set_table(const OpContext& node, const NodeBuffers& buffers, int64_t input_index, Call& call) {
+  call.table = input<const float>(buffers, static_cast<size_t>(input_index));
+  call.groups = row_elements(node.type(0)) / call.hidden;
+}
+
 PreparedNode bind_rms_norm(const OpContext& node, const NodeBuffers& buffers, int) {
-  const RmsNormForward call{.dtype = node.type(0).dtype,
-                            .rows = 0,
-                            .hidden = node.type(1).shape[0].maximum,
-                            .epsilon = node.attributes<NormalizationAttributes>().epsilon,
-                            .x = buffers.inputs[0],
-                            .gamma = input<const float>(buffers, 1),
-                            .y = buffers.outputs[0],
-                            .rstd = output<float>(buffers, 1)};
+  RmsNormForward call{.dtype = node.type(0).dtype,
+                      .rows = 0,
+                      .hidden = node.type(1).shape[0].maximum,
+                      .epsilon = node.attributes<NormalizationAttributes>().epsilon,
+                      .x = buffers.inputs[0],
+                      .gamma = input<const float>(buffers, 1),
+                      .y = buffers.outputs[0],
+                      .rstd = output<float>(buffers, 1)};
+  if (node.node.kind == OpKind::kRmsNormRotary) set_table(node, buffers, 2, call);
   return run_by_groups<rms_norm_forward>(call, node.type(0));
 }
 
 PreparedNode bind_rms_norm_grad(const OpContext& node, const NodeBuffers& buffers, int) {
-  const RmsNormBackward call{.dtype = node.type(0).dtype,
-                             .rows = 0,
-                             .hidden = node.type(3).shape[0].maximum,
-                             .dy = buffers.inputs[0],
-                             .dx_addend = nullptr,
-                             .x = buffers.inputs[1],
-                             .rstd = input<const float>(buffers, 2),
-                             .gamma = input<const float>(buffers, 3),
-                             .dx = buffers.outputs[0],
-                             .dgamma = output<float>(buffers, 1),
-                             .accumulate = node.has(4),
-                             .workspace = buffers.workspace};
+  const bool is_turned = node.node.kind == OpKind::kRmsNormRotaryGrad;
+  RmsNormBackward call{.dtype = node.type(0).dtype,
+                       .rows = 0,
+                       .hidden = node.type(3).shape[0].maximum,
+                       .dy = buffers.inputs[0],
+                       .dx_addend = nullptr,
+                       .x = buffers.inputs[1],
+                       .rstd = input<const float>(buffers, 2),
+                       .gamma = input<const float>(buffers, 3),
+                       .dx = buffers.outputs[0],
+                       .dgamma = output<float>(buffers, 1),
+                       .accumulate = node.has(is_turned ? 5 : 4),
+                       .workspace = buffers.workspace};
+  if (is_turned) set_table(node, buffers, 4, call);
   return run_by_groups<rms_norm_backward>(call, node.type(0));
 }
 
@@ -370,6 +380,8 @@ std::vector<KernelEntry> rowwise_kernels() {
       {OpKind::kLayerNormOutput, nullptr, bind_layer_norm_output},
       {OpKind::kRmsNorm, nullptr, bind_rms_norm},
       {OpKind::kRmsNormGrad, rms_norm_workspace, bind_rms_norm_grad},
+      {OpKind::kRmsNormRotary, nullptr, bind_rms_norm},
+      {OpKind::kRmsNormRotaryGrad, rms_norm_workspace, bind_rms_norm_grad},
       {OpKind::kBiasDropoutResidualLayerNorm, nullptr, bind_residual_norm},
       {OpKind::kBiasDropoutResidualLayerNormGrad,
        by_rows<bias_dropout_residual_layer_norm_backward_workspace_bytes>, bind_residual_norm_grad},

@@ -26,6 +26,10 @@ struct RmsNormForward {
   const float* gamma;  // [H]
   void* y;             // [R, H]; may be x
   float* rstd;         // [R]
+  // Rows are heads of tokens, `groups` each, and y is turned behind the norm by the token's row of a rotary table
+  // (elementwise/rotary.h): H / 2 cosines, then as many sines; null: none.
+  const float* table = nullptr;  // [R / groups, H]
+  int64_t groups = 1;
 };
 void rms_norm_forward(const RmsNormForward& arguments);
 
@@ -59,6 +63,9 @@ struct RmsNormBackward {
   float* dgamma;          // [H]
   bool accumulate;        // add to dgamma rather than write it
   void* workspace;        // rms_norm_backward_workspace_bytes(R, H)
+  // As in the forward: dy is of what was turned. Then there is no addend.
+  const float* table = nullptr;
+  int64_t groups = 1;
 };
 int64_t rms_norm_backward_workspace_bytes(int64_t rows, int64_t hidden);
 void rms_norm_backward(const RmsNormBackward& arguments);

@@ -149,6 +149,74 @@ TEST_P(RmsNorm, ForwardAndBackward) {
   }
 }
 
+// What is turned behind the norm is the norm turned, rounded once; in place too.
+TEST_P(RmsNorm, TurnedHeads) {
+  for (const DType dtype : kStorages) {
+    for (const int64_t pairs : {1, 4, 9, 64}) {
+      constexpr int64_t kTokens = 45, kGroups = 3;
+      const int64_t hidden = 2 * pairs;
+      RmsNormCase plain(dtype, kTokens * kGroups, hidden);
+      Tensor table = random_tensor(DType::kF32, kTokens * hidden, 7);
+      plain.forward();
+      Tensor turned(dtype, plain.x.count()), rstd(DType::kF32, plain.rows);
+      const auto forward = [&](const Tensor& x, Tensor& y) {
+        rms_norm_forward({.dtype = dtype,
+                          .rows = plain.rows,
+                          .hidden = hidden,
+                          .epsilon = kRmsEpsilon,
+                          .x = x.data(),
+                          .gamma = plain.gamma.floats(),
+                          .y = y.data(),
+                          .rstd = rstd.floats(),
+                          .table = table.floats(),
+                          .groups = kGroups});
+      };
+      forward(plain.x, turned);
+      EXPECT_EQ(rstd.bytes(), plain.rstd.bytes());
+      // Gradients of what was turned are those of the norm, turned back.
+      RmsNormCase back = plain;
+      for (int64_t row = 0; row < plain.rows; ++row) {
+        const double exact = exact_rstd(plain, row);
+        for (int64_t i = 0; i < pairs; ++i) {
+          const int64_t at = row * hidden + i, of_table = row / kGroups * hidden + i;
+          const double cosine = table[of_table], sine = table[of_table + pairs];
+          const double first = plain.x[at] * exact * plain.gamma[i];
+          const double second = plain.x[at + pairs] * exact * plain.gamma[i + pairs];
+          const double size = (std::abs(first) + std::abs(second)) * (std::abs(cosine) + std::abs(sine));
+          for (const auto& [place, expected] :
+               {std::pair{at, first * cosine - second * sine}, {at + pairs, second * cosine + first * sine}})
+            ASSERT_NEAR(turned[place], expected, tolerance(dtype, expected, size, roundings(hidden) + 3));
+          back.dy.set(at, static_cast<float>(plain.dy[at] * cosine + plain.dy[at + pairs] * sine));
+          back.dy.set(at + pairs, static_cast<float>(plain.dy[at + pairs] * cosine - plain.dy[at] * sine));
+        }
+      }
+      Tensor scratch = workspace(rms_norm_backward_workspace_bytes(plain.rows, hidden));
+      Tensor dx = plain.dy;  // over dy
+      rms_norm_backward({.dtype = dtype,
+                         .rows = plain.rows,
+                         .hidden = hidden,
+                         .dy = dx.data(),
+                         .dx_addend = nullptr,
+                         .x = plain.x.data(),
+                         .rstd = rstd.floats(),
+                         .gamma = plain.gamma.floats(),
+                         .dx = dx.data(),
+                         .dgamma = plain.dgamma.floats(),
+                         .accumulate = false,
+                         .workspace = scratch.data(),
+                         .table = table.floats(),
+                         .groups = kGroups});
+      if (dtype == DType::kF32) {
+        back.dgamma = plain.dgamma;
+        check_rms_backward(back, dx, 0);
+      }
+      Tensor in_place = plain.x;
+      forward(in_place, in_place);
+      EXPECT_EQ(in_place.bytes(), turned.bytes()) << "y over x";
+    }
+  }
+}
+
 // The sum as add gives it, and of it the norm that rms_norm gives, bit for bit; wherever z lies.
 TEST_P(RmsNorm, OfAResidualSumIsThatOfTheStoredSum) {
   for (const DType dtype : kStorages) {
