@@ -72,6 +72,18 @@ class CliSignals : public CliTest {
     return all;
   }
 
+  // Interrupts the program later and later, until it is behind the beginning of main().
+  ProgramRun interrupted_early(const std::vector<std::string>& all) const {
+    ProgramRun stopped;
+    for (double seconds = 0.1; stopped.exit_code == -1 && seconds < 10; seconds *= 1.5) {
+      StartedProgram program(all, directory_.path());
+      sleep_seconds(seconds);
+      kill(program.pid(), SIGINT);
+      stopped = program.wait();
+    }
+    return stopped;
+  }
+
   // Waits until the program has said a text.
   static void wait_for(const StartedProgram& program, const std::string& text) {
     const auto start = std::chrono::steady_clock::now();
@@ -372,14 +384,7 @@ TEST_F(CliSignals, TokenizingEndsCleanly) {
   for (const bool cached : {false, true}) {
     std::vector<std::string> all = endless_words({"--train_file", path("long.csv")});
     if (cached) all.insert(all.end(), {"--dataset_cache", path("cache")});
-    ProgramRun stopped;
-    // Later and later, until it is behind the beginning of main().
-    for (double seconds = 0.1; stopped.exit_code == -1 && seconds < 10; seconds *= 1.5) {
-      StartedProgram program(all, directory_.path());
-      sleep_seconds(seconds);
-      kill(program.pid(), SIGINT);
-      stopped = program.wait();
-    }
+    const ProgramRun stopped = interrupted_early(all);
     EXPECT_EQ(stopped.exit_code, 130) << stopped.error;
     EXPECT_TRUE(contains(stopped.error, "training had not begun, and nothing is saved"));
     EXPECT_TRUE(list_checkpoints(output()).empty());
@@ -415,13 +420,7 @@ TEST_F(CliSignals, TokenizingALanguageModelsTextsEndsCleanly) {
                                     "--output_dir",
                                     output()};
     if (cached) all.insert(all.end(), {"--dataset_cache", path("cache")});
-    ProgramRun stopped;
-    for (double seconds = 0.1; stopped.exit_code == -1 && seconds < 10; seconds *= 1.5) {
-      StartedProgram program(all, directory_.path());
-      sleep_seconds(seconds);
-      kill(program.pid(), SIGINT);
-      stopped = program.wait();
-    }
+    const ProgramRun stopped = interrupted_early(all);
     EXPECT_EQ(stopped.exit_code, 130) << stopped.error;
     EXPECT_TRUE(contains(stopped.error, "training had not begun, and nothing is saved")) << stopped.error;
   }

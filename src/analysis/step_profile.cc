@@ -279,8 +279,9 @@ std::string format_profile(const StepProfile& profile) {
                         all > 0 ? 100 * seconds / all : 0);
   };
   if (has_other_lanes) {
-    add("waiting for messages", profile.waited_seconds());
-    in_ops += profile.waited_seconds();
+    const double waited = profile.waited_seconds();
+    add("waiting for messages", waited);
+    in_ops += waited;
   }
   add("host: data, log, evaluation, checkpoint", all - in_ops);
   return text;

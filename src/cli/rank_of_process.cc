@@ -86,7 +86,6 @@ std::shared_ptr<Communicator> open_ranks_of(TrainingArguments& args) {
         "{0} train …` starts so many",
         args.world_size, size);
   }
-  args.world_size = size;
   if (!launched) return nullptr;
   if (launched->rank > 0) speak_as_replica(launched->rank, args);
   std::shared_ptr<Communicator> ranks = open_ranks(*launched, static_cast<double>(args.ddp_timeout));

@@ -140,7 +140,6 @@ std::string format_samples(const TextTask& task, const LabelMap& labels, int64_t
                      format_reaching(task.train, max_length));
 }
 
-// Of texts, whose number is not known before they are all read.
 // Gives up where a stop is requested. How many texts there are is not known before they are read.
 std::function<void(int64_t texts)> texts_progress(const TrainingArguments& args) {
   const ProgressOptions options = beside_main_work(progress_options(args), ProgressUnit::kTexts);

@@ -12,8 +12,7 @@ using nlohmann::json;
 std::vector<AttentionMask> qwen_masks(const json& config, const std::string& file, int64_t layers) {
   const ConfigReader reader(config, file);
   std::vector<AttentionMask> masks(static_cast<size_t>(layers), AttentionMask::causal());
-  const bool is_null = reader.has("sliding_window") && config["sliding_window"].is_null();
-  const bool has_window = reader.flag("use_sliding_window", false) && !is_null;
+  const bool has_window = reader.flag("use_sliding_window", false) && !reader.is_null("sliding_window");
   const AttentionMask window = AttentionMask::sliding_window(reader.size("sliding_window", 4096, kMaxRows));
   const json types = config.value("layer_types", json());
   if (types.is_null()) {
