@@ -103,6 +103,62 @@ HWY_INLINE void transpose_tile(const ColumnBlocks& g, int64_t row, int64_t colum
   }
 }
 
+// Rows `row` and `row` + 1, 64 columns from `column` on, of a B of 16 bits that is stored [K, N].
+HWY_INLINE void interleave_rows(const ColumnPairBlocks& g, int64_t row, int64_t column, uint32_t* pairs) {
+  const hn::RebindToUnsigned<FloatTag> words;
+  const hn::Rebind<uint16_t, FloatTag> halves;
+  const uint16_t* from = g.b + row * g.row_stride + column;
+  for (int64_t i = 0; i < kBlockColumns; i += float_lanes()) {
+    const auto first = hn::PromoteTo(words, hn::LoadU(halves, from + i));
+    const auto second = hn::PromoteTo(words, hn::LoadU(halves, from + g.row_stride + i));
+    hn::StoreU(hn::Or(first, hn::ShiftLeft<16>(second)), words, pairs + i);
+  }
+}
+
+// 16 pairs of rows from `row` on, of the block that begins with `column`.
+HWY_INLINE void pair_tile(const ColumnPairBlocks& g, int64_t row, int64_t column, uint32_t* tile) {
+  const int64_t columns = std::min(kBlockColumns, g.n - column);
+  const int64_t rows = std::min(2 * kBlockPairs, g.k - row);
+  const bool is_whole = columns == kBlockColumns && rows == 2 * kBlockPairs;
+  if (is_whole && !g.transposed) {
+    for (int64_t i = 0; i < kBlockPairs; ++i)
+      interleave_rows(g, row + 2 * i, column, tile + i * kBlockColumns);
+    return;
+  }
+  if (is_whole && g.row_stride % 2 == 0) {
+    // A pair is an element of 32 bits, which the moves below do not look into.
+    const int64_t stride = g.row_stride / 2;
+    const auto* from = reinterpret_cast<const float*>(g.b + column * g.row_stride + row);
+    for (int64_t i = 0; i < kBlockColumns; i += float_lanes()) {
+      for (int64_t pair = 0; pair < kBlockPairs; pair += 4) {
+        transpose_fours(from + i * stride + pair, stride,
+                        reinterpret_cast<float*>(tile + pair * kBlockColumns + i));
+      }
+    }
+    return;
+  }
+  std::fill_n(tile, kBlockPairs * kBlockColumns, 0U);
+  for (int64_t i = 0; i < columns; ++i) {
+    for (int64_t r = 0; r < rows; ++r) {
+      const uint32_t bits =
+          g.b[g.transposed ? (column + i) * g.row_stride + row + r : (row + r) * g.row_stride + column + i];
+      tile[r / 2 * kBlockColumns + i] |= bits << (r % 2 * 16);
+    }
+  }
+}
+
+// Tiles of 16 pairs of rows of a block, numbered in the order in which B is stored.
+void make_pair_tiles(const ColumnPairBlocks& g, int64_t begin, int64_t end) {
+  const int64_t blocks = ceil_divide(g.n, kBlockColumns);
+  const int64_t tiles = ceil_divide(g.k, 2 * kBlockPairs);  // of a block
+  for (int64_t i = begin; i < end; ++i) {
+    const int64_t block = g.transposed ? i / tiles : i % blocks;
+    const int64_t tile = g.transposed ? i % tiles : i / blocks;
+    pair_tile(g, tile * 2 * kBlockPairs, block * kBlockColumns,
+              reinterpret_cast<uint32_t*>(g.blocks) + (block * tiles + tile) * kBlockPairs * kBlockColumns);
+  }
+}
+
 // Tiles of 16 rows of a block, numbered in the order in which B is stored.
 void make_tiles(const ColumnBlocks& g, int64_t begin, int64_t end) {
   const int64_t blocks = ceil_divide(g.n, kBlockColumns);
@@ -129,12 +185,20 @@ HWY_AFTER_NAMESPACE();
 namespace shoehorn::cpu {
 
 HWY_EXPORT(make_tiles);
+HWY_EXPORT(make_pair_tiles);
 
 void make_column_blocks(const ColumnBlocks& arguments) {
   check_storage(arguments.dtype, "column_blocks");
   const int64_t tiles = ceil_divide(arguments.n, kBlockColumns) * ceil_divide(arguments.k, kBlockRows);
   parallel_ranges(tiles, row_grain(kBlockRows * kBlockColumns), [&](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(make_tiles)(arguments, begin, end);
+  });
+}
+
+void make_column_pair_blocks(const ColumnPairBlocks& arguments) {
+  const int64_t tiles = ceil_divide(arguments.n, kBlockColumns) * ceil_divide(arguments.k, 2 * kBlockPairs);
+  parallel_ranges(tiles, row_grain(2 * kBlockPairs * kBlockColumns), [&](int64_t begin, int64_t end) {
+    HWY_DYNAMIC_DISPATCH(make_pair_tiles)(arguments, begin, end);
   });
 }
 

@@ -16,8 +16,9 @@ namespace shoehorn::cpu {
 namespace {
 
 // Entries of the vocabulary in a chunk: enough for whole rates of products, and few enough that a chunk's logits and
-// weights are still in the last cache when they are read again.
+// weights are still in cache when they are read again. Products of 16 bits reach their rate with fewer.
 constexpr int64_t kChunkColumns = 2048;
+constexpr int64_t kChunkColumnsOf16Bits = 512;
 constexpr int64_t kChunkMultiple = 64;
 // A chunk of W in float32.
 constexpr int64_t kMostWidenedBytes = int64_t{16} << 20;
@@ -60,16 +61,16 @@ VocabularyLoss::VocabularyLoss(const VocabularyLossShape& shape)
 
 // Chunks of about the same size.
 void VocabularyLoss::choose_sizes() {
-  int64_t largest = kChunkColumns;
+  int64_t largest = operands_ == DType::kF32 ? kChunkColumns : kChunkColumnsOf16Bits;
   if (operands_ != shape_.dtype) largest = std::min(largest, kMostWidenedBytes / (shape_.hidden * 4));
   largest = std::max(largest / kChunkMultiple, int64_t{1}) * kChunkMultiple;
   const int64_t even = ceil_divide(shape_.vocabulary, ceil_divide(shape_.vocabulary, largest));
   columns_ = std::min(shape_.vocabulary, round_up(even, kChunkMultiple));
   const bool gives_gradients = shape_.gives_dx || shape_.gives_dweight;
   work_ = !gives_gradients ? Work::kLoss : shape_.gives_loss ? Work::kExponentials : Work::kGradients;
-  rows_ = most_rows(work_);
+  rows_ = block_rows_of(work_);
   if (!keeps(work_)) return;
-  const int64_t rows_of_twice = most_rows(Work::kLossThenGradients);
+  const int64_t rows_of_twice = block_rows_of(Work::kLossThenGradients);
   if (cost(work_, rows_) <= cost(Work::kLossThenGradients, rows_of_twice)) return;
   work_ = Work::kLossThenGradients;
   rows_ = rows_of_twice;
@@ -94,11 +95,18 @@ VocabularyLoss::Parts VocabularyLoss::lay_out(Work work, int64_t rows) const {
   parts.logits = place(rows * (is_wide ? factor_columns : columns_) * 4);
   parts.factors = is_wide ? parts.logits
                           : place(work == Work::kLoss ? 0 : rows * factor_columns * dtype_bytes(operands_));
+  parts.dweight = place(shape_.gives_dweight ? columns_ * shape_.hidden * 4 : 0);
   parts.maxima = place(keeps(work) ? ceil_divide(shape_.vocabulary, columns_) * rows * 4 : 0);
   parts.weight_sums = place(work == Work::kExponentials && shape_.gives_dx ? shape_.hidden * 4 : 0);
   parts.x_sums = place(keeps(work) ? shape_.hidden * 4 : 0);
   parts.library = end;
   return parts;
+}
+
+// As many in each block as in the last one, or nearly so: few rows make slow products.
+int64_t VocabularyLoss::block_rows_of(Work work) const {
+  const int64_t tokens = std::max(shape_.tokens, int64_t{1});
+  return round_up(ceil_divide(tokens, ceil_divide(tokens, most_rows(work))), kRowMultiple);
 }
 
 int64_t VocabularyLoss::most_rows(Work work) const {
@@ -150,8 +158,6 @@ VocabularyLoss::ChunkProducts VocabularyLoss::plan_products(int64_t columns) con
     dweight.k = rows_;
     dweight.transpose_a = true;
     dweight.dynamic = DynamicDimension::kK;
-    products.first_dweight = plan_matmul(dweight);
-    dweight.accumulate = true;
     products.dweight = plan_matmul(dweight);
   }
   return products;
@@ -160,7 +166,7 @@ VocabularyLoss::ChunkProducts VocabularyLoss::plan_products(int64_t columns) con
 template <typename Visit>
 void VocabularyLoss::for_each_product(const Visit& visit) const {
   for (const ChunkProducts& chunk : products_) {
-    for (const auto& product : {chunk.logits, chunk.dx, chunk.first_dweight, chunk.dweight}) {
+    for (const auto& product : {chunk.logits, chunk.dx, chunk.dweight}) {
       if (product != nullptr) visit(*product);
     }
   }
@@ -323,9 +329,15 @@ class VocabularyLoss::Run {
     products_of(chunk).dx->run(block_.padded, factors_of(chunk), weight, nullptr, sums_of_dx(), library());
   }
   void add_to_dweight(const VocabularyChunk& chunk, const void* rows) const {
-    const ChunkProducts& products = products_of(chunk);
-    const Matmul& product = adds_to_dweight_ ? *products.dweight : *products.first_dweight;
-    product.run(block_.padded, factors_of(chunk), rows, nullptr, dweight_of(chunk), library());
+    float* dweight = dweight_of(chunk);
+    float* made = adds_to_dweight_ ? part<float>(plan_.parts_.dweight) : dweight;
+    products_of(chunk).dweight->run(block_.padded, factors_of(chunk), rows, nullptr, made, library());
+    if (!adds_to_dweight_) return;
+    add({.dtype = DType::kF32,
+         .count = chunk.columns * shape_.hidden,
+         .a = dweight,
+         .b = made,
+         .sum = dweight});
   }
 
   // A chunk of W as the products read it.

@@ -24,9 +24,13 @@
 //
 //   products · 2NVH / kFlopsPerByte + ceil(N / R) · VH · (bytes of W, once or twice, + 8) + bytes of e, twice
 //
-// The workspace is R · C logits, R · V (kept) or R · C elements that products read, the block's rows of x and sums of dx,
-// and a chunk of W in float32 where the machine multiplies only that, and what the library's products ask for. C is about 2048, and R the largest of up to
-// 1024 with which all but the last stays within kVocabularyWorkspaceBytes, however many tokens or entries there are.
+// What dW gets from a block other than the first is made apart, a chunk at a time, and then added: a product that adds reads
+// what it adds to tile by tile, and waits for memory each time.
+//
+// The workspace is R · C logits, R · V (kept) or R · C elements that products read, the block's rows of x and sums of dx, a
+// chunk of dW, a chunk of W in float32 where the machine multiplies only that, and what the library's products ask for. C is
+// about 2048, or 512 where products are of 16 bits. With the largest R of up to 1024 all but the last part stays within
+// kVocabularyWorkspaceBytes, however many tokens or entries there are; blocks are then made about equal.
 //
 // Results depend on the number of threads only where the library's products do: some of H below 128. Nothing is allocated
 // by run().
@@ -103,6 +107,7 @@ class VocabularyLoss {
     int64_t weight = 0;       // a chunk in float32
     int64_t logits = 0;       // float32
     int64_t factors = 0;      // made of logits, of the products' type; of float32 in the place of logits
+    int64_t dweight = 0;      // what is added to a chunk of dW
     int64_t maxima = 0;       // of each chunk, where exponentials are kept
     int64_t weight_sums = 0;  // of W's rows
     int64_t x_sums = 0;       // of all rows of x
@@ -112,10 +117,9 @@ class VocabularyLoss {
 
   // The products of a chunk: of the usual size, and of what is left at the end of the vocabulary.
   struct ChunkProducts {
-    std::shared_ptr<const Matmul> logits;         // x · Wᵀ
-    std::shared_ptr<const Matmul> dx;             // += p · W
-    std::shared_ptr<const Matmul> first_dweight;  // = pᵀ · x
-    std::shared_ptr<const Matmul> dweight;        // += pᵀ · x
+    std::shared_ptr<const Matmul> logits;   // x · Wᵀ
+    std::shared_ptr<const Matmul> dx;       // += p · W
+    std::shared_ptr<const Matmul> dweight;  // pᵀ · x
   };
 
   void choose_sizes();
@@ -125,6 +129,7 @@ class VocabularyLoss {
   bool keeps(Work work) const { return work == Work::kExponentials && shape_.gives_dweight; }
   Parts lay_out(Work work, int64_t rows) const;
   int64_t most_rows(Work work) const;
+  int64_t block_rows_of(Work work) const;
   double cost(Work work, int64_t rows) const;
 
   VocabularyLossShape shape_;

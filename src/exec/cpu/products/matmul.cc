@@ -26,10 +26,12 @@ int64_t align(int64_t bytes) {
   return round_up(bytes, kPartAlignment);
 }
 
-// From this many rows of A on, repacking B into the library's blocked layout is worth its cost: each moved
-// element of B serves 2·M operations. An fp32 B that is stored [N, K] works nearly as well without repacking.
-// Found by experiment on AVX-512.
+// From this many rows of A on, repacking B into the library's blocked layout is worth its cost: each moved element of B
+// serves 2·M operations. A B that is stored [N, K] works nearly as well without repacking. Pairs of 16 bits are repacked by
+// us, into what the products would else make of each tile of a B that is stored [K, N] as often as they read it. Found by
+// experiment on AVX-512.
 constexpr int64_t kRowsThatPayForBlocking = 512;
+constexpr int64_t kRowsThatPayForPairBlocks = 32;
 constexpr int64_t kRowsThatPayForBlockingTransposed = 1024;
 
 // Rows of A that are widened to fp32 at a time, so that they are still in cache when the product reads them.
@@ -165,9 +167,6 @@ class PiecewiseMatmul final : public Matmul {
 
   // Of one piece of the cut dimension and `columns` of B's columns; its C is dense.
   ProductShape product_of(int64_t columns, int64_t size) const {
-    const int64_t rows_that_pay = shape_.transpose_b && shape_.operands == DType::kF32
-                                      ? kRowsThatPayForBlockingTransposed
-                                      : kRowsThatPayForBlocking;
     return {.m = cuts_sum_ ? shape_.m : size,
             .n = columns,
             .k = cuts_sum_ ? size : shape_.k,
@@ -179,7 +178,15 @@ class PiecewiseMatmul final : public Matmul {
             .result = widens_ ? DType::kF32 : shape_.result,
             .bias = shape_.bias,
             .accumulate = shape_.accumulate,
-            .blocks_for_rows = shape_.m >= rows_that_pay ? shape_.m : 0};
+            .blocks_for_rows = shape_.m >= rows_that_pay() ? shape_.m : 0};
+  }
+
+  // For blocks of B. What is widened is repacked on the way, from fewer rows on.
+  int64_t rows_that_pay() const {
+    const bool is_stored_in_16_bits = shape_.operands != DType::kF32;
+    if (is_stored_in_16_bits && widens_) return kRowsThatPayForBlocking;
+    if (shape_.transpose_b) return kRowsThatPayForBlockingTransposed;
+    return is_stored_in_16_bits ? kRowsThatPayForPairBlocks : kRowsThatPayForBlocking;
   }
 
   std::shared_ptr<const Move> move_of(const ProductShape& product) const {
@@ -290,6 +297,15 @@ class PiecewiseMatmul final : public Matmul {
       b = scratch + b_offset_;
     }
     if (piece.move->is_idle()) return b;
+    if (piece.move->is_column_pair_blocks()) {
+      make_column_pair_blocks({.k = k,
+                               .n = strip.columns,
+                               .transposed = shape_.transpose_b,
+                               .row_stride = shape_.transpose_b ? shape_.k : shape_.n,
+                               .b = static_cast<const uint16_t*>(b),
+                               .blocks = reinterpret_cast<uint16_t*>(scratch)});
+      return scratch;
+    }
     piece.move->run(b, scratch, scratch + library_offset_);
     return scratch;
   }

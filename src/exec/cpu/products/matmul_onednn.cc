@@ -272,12 +272,17 @@ struct Move::Implementation {
   explicit Implementation(const MoveShape& of) : shape(of) {
     const memory::desc taken = taken_b(shape.product);
     is_idle = stored_b(shape.product, shape.stored) == taken;
-    is_column_blocks = taken == memory::desc({shape.product.k, shape.product.n}, memory::data_type::f32,
-                                             memory::format_tag::BA16a64b);
+    const memory::dims sizes = {shape.product.k, shape.product.n};
+    is_column_blocks = taken == memory::desc(sizes, memory::data_type::f32, memory::format_tag::BA16a64b);
+    is_column_pair_blocks =
+        dtype_bytes(shape.stored) == 2 && shape.stored == shape.product.operands &&
+        taken == memory::desc(sizes, data_type(shape.stored), memory::format_tag::BA16a64b2a);
     if (is_idle) return;
     moved_bytes = size_of(taken);
-    if (!is_column_blocks) workspace_bytes = size_of(describe().scratchpad_desc());
+    if (is_library_move()) workspace_bytes = size_of(describe().scratchpad_desc());
   }
+
+  bool is_library_move() const { return !is_idle && !is_column_blocks && !is_column_pair_blocks; }
 
   dnnl::reorder::primitive_desc describe() const {
     return {cpu_engine(), stored_b(shape.product, shape.stored), cpu_engine(), taken_b(shape.product),
@@ -295,6 +300,7 @@ struct Move::Implementation {
   MoveShape shape;
   bool is_idle = false;
   bool is_column_blocks = false;
+  bool is_column_pair_blocks = false;
   int64_t moved_bytes = 0;
   int64_t workspace_bytes = 0;
   // Of a move that is the library's, behind compile().
@@ -313,6 +319,10 @@ bool Move::is_column_blocks() const {
   return implementation_->is_column_blocks;
 }
 
+bool Move::is_column_pair_blocks() const {
+  return implementation_->is_column_pair_blocks;
+}
+
 int64_t Move::moved_bytes() const {
   return implementation_->moved_bytes;
 }
@@ -323,7 +333,7 @@ int64_t Move::workspace_bytes() const {
 
 void Move::compile() const {
   Implementation& move = *implementation_;
-  if (!move.is_idle && !move.is_column_blocks && !move.primitive) move.compile();
+  if (move.is_library_move() && !move.primitive) move.compile();
 }
 
 void Move::run(const void* stored, void* moved, void* workspace) const {

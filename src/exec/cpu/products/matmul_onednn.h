@@ -52,9 +52,11 @@ class Move {
 
   // True if the product reads B as stored, so that there is nothing to run.
   bool is_idle() const;
-  // True if that form is fp32 column blocks (exec/cpu/elementwise/column_blocks.h), which the caller makes;
-  // there is nothing to run.
+  // True if that form is fp32 column blocks (exec/cpu/elementwise/column_blocks.h), which the caller makes; there is nothing
+  // to run.
   bool is_column_blocks() const;
+  // The same of column blocks of pairs, of 16-bit elements.
+  bool is_column_pair_blocks() const;
   int64_t moved_bytes() const;
   int64_t workspace_bytes() const;
   void compile() const;  // call it before run() if there is something to run; repeated calls do nothing
