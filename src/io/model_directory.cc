@@ -28,6 +28,9 @@ constexpr std::array<std::string_view, 13> kCompanions = {"tokenizer.json",
                                                           "chat_template.jinja",
                                                           "preprocessor_config.json"};
 
+// transformers reads each *.jinja in it as a chat template beside chat_template.jinja.
+constexpr std::string_view kChatTemplates = "additional_chat_templates";
+
 // Weights that need code or formats of other systems to read.
 constexpr std::array<std::string_view, 5> kForeignWeights = {"pytorch_model.bin",
                                                              "pytorch_model.bin.index.json", "tf_model.h5",
@@ -108,10 +111,24 @@ std::vector<fs::path> list_companions(const fs::path& directory) {
   for (const std::string_view name : kCompanions) {
     if (is_file(directory / name)) present.push_back(directory / name);
   }
+  const fs::path templates = directory / kChatTemplates;
+  std::error_code error;
+  if (!fs::is_directory(templates, error)) return present;
+  for (const std::string& name : list_directory(templates)) {
+    if (name.ends_with(".jinja") && is_file(templates / name)) present.push_back(templates / name);
+  }
   return present;
 }
 
+std::string companion_name(const fs::path& companion) {
+  const fs::path folder = companion.parent_path().filename();
+  const bool is_template = folder == kChatTemplates && companion.extension() == ".jinja";
+  return (is_template ? folder / companion.filename() : companion.filename()).string();
+}
+
 bool is_companion(std::string_view name) {
+  const fs::path path(name);
+  if (path.parent_path() == kChatTemplates) return name.ends_with(".jinja");
   return std::find(kCompanions.begin(), kCompanions.end(), name) != kCompanions.end();
 }
 

@@ -30,7 +30,7 @@ struct ModelDirectory {
   std::filesystem::path config;  // path/config.json
   WeightsFormat weights = WeightsFormat::kSingleFile;
   // The existing ones of the files that are copied unchanged along with a trained model: tokenizer,
-  // generation config, chat template.
+  // generation config, chat templates.
   std::vector<std::filesystem::path> companions;
 };
 
@@ -42,7 +42,11 @@ ModelDirectory open_model_directory(const std::filesystem::path& path);
 // The companions in a directory, which needs neither config nor weights. UserError if it is not a directory.
 std::vector<std::filesystem::path> list_companions(const std::filesystem::path& directory);
 
-// Whether a file of this name is one.
+// The path of a companion below its directory: "tokenizer.json", "additional_chat_templates/tools.jinja". Its copy has the
+// same one.
+std::string companion_name(const std::filesystem::path& companion);
+
+// Whether a file of this companion_name() is one.
 bool is_companion(std::string_view name);
 
 // Whether such a file is part of a tokenizer, by its name.

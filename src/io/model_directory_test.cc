@@ -23,6 +23,26 @@ TEST(ModelDirectory, ListsWhatIsThere) {
   EXPECT_EQ(open_model_directory(directory.path()).weights, WeightsFormat::kSharded);
 }
 
+TEST(ModelDirectory, ListsEachChatTemplate) {
+  const TestDirectory directory;
+  std::filesystem::create_directories(directory.path() / "additional_chat_templates/folder.jinja");
+  for (const char* name : {"chat_template.jinja", "additional_chat_templates/tools.jinja",
+                           "additional_chat_templates/rag.jinja", "additional_chat_templates/notes.txt"})
+    directory.write(name, "{{ messages }}");
+  std::vector<std::string> names;
+  for (const auto& path : list_companions(directory.path())) {
+    EXPECT_TRUE(belongs_to_tokenizer(path));
+    EXPECT_TRUE(is_companion(companion_name(path))) << path;
+    names.push_back(companion_name(path));
+  }
+  EXPECT_EQ(names, (std::vector<std::string>{"chat_template.jinja", "additional_chat_templates/rag.jinja",
+                                             "additional_chat_templates/tools.jinja"}));
+  EXPECT_FALSE(is_companion("additional_chat_templates/notes.txt"));
+  EXPECT_FALSE(is_companion("tools.jinja"));
+  // A directory of this name is no reason to call what lies in it something else.
+  EXPECT_EQ(companion_name("additional_chat_templates/tokenizer.json"), "tokenizer.json");
+}
+
 TEST(ModelDirectory, SaysWhatIsWrong) {
   const TestDirectory directory;
   const auto refusal = [](const std::filesystem::path& path) {

@@ -148,8 +148,11 @@ void save_model_files(const CheckpointContents& contents, const Executor& execut
     json["dtype"] = dtype_name(dtype);
     write_json_atomic(directory / (is_adapter ? kAdapterModelConfigName : "config.json"), json);
   }
-  for (const std::filesystem::path& companion : contents.companions)
-    copy_file_atomic(companion, directory / companion.filename());
+  for (const std::filesystem::path& companion : contents.companions) {
+    const std::filesystem::path copy = directory / companion_name(companion);
+    make_directories(copy.parent_path());
+    copy_file_atomic(companion, copy);
+  }
   if (!is_adapter) save_generation_config(contents, config, directory);
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "io/checkpoint_directory.h"
+#include "io/file.h"
 #include "io/json_file.h"
 #include "io/manifest.h"
 #include "io/test_directory.h"
@@ -233,6 +234,17 @@ TEST_F(Checkpoint, ADamagedOneIsNeverResumed) {
   notes.clear();
   const std::string none = message_of<UserError>([&] { resume("true"); });
   for (const char* name : {"checkpoint-9", "checkpoint-8", "checkpoint-7"}) EXPECT_TRUE(contains(none, name));
+}
+
+TEST_F(Checkpoint, ChatTemplatesTravelInTheirFolder) {
+  const fs::path folder = "additional_chat_templates";
+  fs::create_directories(directory_.path() / folder);
+  companions_.push_back(directory_.write(folder / "tools.jinja", "{{ tools }}"));
+  const fs::path saved = save();
+  EXPECT_EQ(read_text_file(saved / folder / "tools.jinja"), "{{ tools }}");
+  EXPECT_EQ(checkpoint_defect(saved), "");
+  write_text_atomic(saved / folder / "tools.jinja", "{{ slots }}");
+  EXPECT_TRUE(contains(message_of<DamagedFile>([&] { verify_companions(saved); }), "tools.jinja"));
 }
 
 TEST_F(Checkpoint, ASavedModelHasChecksums) {

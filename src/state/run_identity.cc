@@ -6,6 +6,7 @@
 #include "base/content_hash.h"
 #include "base/error.h"
 #include "io/file_content.h"
+#include "io/model_directory.h"
 #include "io/tensor_files.h"
 #include "state/weights.h"
 
@@ -42,7 +43,7 @@ RunIdentity run_identity(const Dataset& training, const Dataset& evaluation,
   identity.training_data = training.content_hash();
   if (evaluation.size() > 0) identity.evaluation_data = evaluation.content_hash();
   for (const std::filesystem::path& companion : companions)
-    identity.companions[companion.filename().string()] = content_of_file(companion);
+    identity.companions[companion_name(companion)] = content_of_file(companion);
   if (!base.empty()) identity.base_weights = content_of_weights(base, state);
   identity.machine = fmt::format("{}, {}", machine.isa, machine.products);
   return identity;

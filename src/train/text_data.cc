@@ -10,6 +10,7 @@
 #include "data/part_source.h"
 #include "exec/backend/thread_count.h"
 #include "io/file.h"
+#include "io/model_directory.h"
 
 namespace shoehorn {
 
@@ -49,7 +50,7 @@ DatasetCacheOptions cache_options_of(const TrainingArguments& args,
   ContentHash hash;
   for (const std::filesystem::path& file : tokenizer_files) {
     const std::string text = read_text_file(file);
-    const std::string head = fmt::format("{} {} ", file.filename().string(), text.size());
+    const std::string head = fmt::format("{} {} ", companion_name(file), text.size());
     hash.add(std::as_bytes(std::span(head)));
     hash.add(std::as_bytes(std::span(text)));
   }
