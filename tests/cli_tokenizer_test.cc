@@ -33,6 +33,27 @@ TEST_F(CliTokenizer, EncodesEachLineAndDecodesItAgain) {
             "[CLS] the ferry [SEP]\n[CLS] [SEP]\n[CLS] leaves the harbour [SEP]\n");
 }
 
+// With a tokenizer of bytes, which would show those of line ends and of a byte order mark.
+TEST_F(CliTokenizer, ALineIsWhatTrainingReadsAsOne) {
+  const std::string bytes = golden("language_small").string();
+  const auto tokenizer = Tokenizer::load(bytes);
+  std::string expected;
+  for (const char* line : {"the ferry", "", "leaves", "the harbour"})
+    expected += fmt::format("[{}]\n", fmt::join(tokenizer->encode(line).input_ids, ", "));
+  const std::string text = "\xef\xbb\xbfthe ferry\r\n\nleaves\rthe harbour\r\n";
+  directory_.write("texts.txt", text);
+  EXPECT_EQ(output_of({"tokenizer", "encode", bytes, path("texts.txt")}), expected);
+  directory_.write("table.csv", text);
+  EXPECT_EQ(output_of({"tokenizer", "encode", bytes, path("table.csv")}), expected)
+      << "texts are lines, whatever the file's name is";
+  directory_.write("empty.txt", "");
+  EXPECT_EQ(output_of({"tokenizer", "encode", bytes, path("empty.txt")}), "");
+  directory_.write("ids.txt", "\xef\xbb\xbf[2]\r\n[2, 3]\r\n");
+  directory_.write("plain_ids.txt", "[2]\n[2, 3]\n");
+  EXPECT_EQ(output_of({"tokenizer", "decode", bytes, path("ids.txt")}),
+            output_of({"tokenizer", "decode", bytes, path("plain_ids.txt")}));
+}
+
 TEST_F(CliTokenizer, JsonTextsAndOffsets) {
   directory_.write("texts.txt", "\"the\\n ferry\"\n");
   const std::string output =

@@ -1,9 +1,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
@@ -13,8 +10,9 @@
 #include "base/format.h"
 #include "cli/commands.h"
 #include "cli/thread_option.h"
+#include "data/line_reader.h"
+#include "data/texts.h"
 #include "exec/backend/thread_count.h"
-#include "io/file.h"
 #include "io/json_file.h"
 #include "tokenize/tokenizer.h"
 
@@ -30,8 +28,9 @@ constexpr const char* kUsage =
   shoehorn tokenizer train --output_dir DIR --vocab_size N [FLAGS] FILE …
 
 encode prints a JSON array of ids for each line of FILE, with the special tokens that the tokenizer puts around a
-text; decode prints the text of each such array. FILE is - for standard input. train learns a byte-level BPE tokenizer
-from texts; shoehorn tokenizer train --help lists its flags.
+text; decode prints the text of each such array. A line is what training reads as one, without its end (LF, CRLF or
+CR); a byte order mark at the beginning of FILE is left out. FILE may be compressed (.gz, .zst), or - for standard
+input. train learns a byte-level BPE tokenizer from texts; shoehorn tokenizer train --help lists its flags.
 )";
 
 const std::vector<ArgumentSpec>& tokenizer_option_rows() {
@@ -57,7 +56,7 @@ const std::vector<ArgumentSpec>& tokenizer_option_rows() {
 }
 
 // Lines that are tokenized at a time, by all threads.
-constexpr size_t kLinesAtATime = 8192;
+constexpr int64_t kLinesAtATime = 8192;
 
 struct TokenizerCommand {
   std::string action;
@@ -94,26 +93,6 @@ TokenizerCommand parse_words(const std::vector<std::string>& words) {
   return command;
 }
 
-std::string read_standard_input() {
-  std::string text;
-  char buffer[1 << 16];
-  size_t count = 0;
-  while ((count = std::fread(buffer, 1, sizeof(buffer), stdin)) > 0) text.append(buffer, count);
-  if (std::ferror(stdin) != 0)
-    throw system_error("[standard input] expected to read it to its end, got {}", std::strerror(errno));
-  return text;
-}
-
-std::vector<std::string_view> lines_of(std::string_view text) {
-  std::vector<std::string_view> lines;
-  for (size_t begin = 0; begin < text.size();) {
-    const size_t end = std::min(text.find('\n', begin), text.size());
-    lines.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return lines;
-}
-
 void print_text(const std::string& text, bool json) {
   if (json)
     fmt::print("{}", format_json(nlohmann::json(text), {.indent = -1, .ensure_ascii = false}));
@@ -131,22 +110,21 @@ void print_with_offsets(const EncodingWithOffsets& encoded) {
   fmt::print("]}}\n");
 }
 
-// Which line an error is about.
-class LineReader {
+// A line of JSON, and what errors call it.
+class JsonLine {
  public:
-  LineReader(const std::string& path, bool json)
-      : what_(path == "-" ? "standard input" : path), json_(json) {}
+  JsonLine(const std::string& line, const LineReader& reader)
+      : line_(line), where_(fmt::format("{}:{}", reader.source(), reader.line_number())) {}
 
-  std::string text(std::string_view line, size_t number) const {
-    if (!json_) return std::string(line);
-    const nlohmann::json value = parse_json(line, where(number));
+  std::string text() const {
+    const nlohmann::json value = parse_json(line_, where_);
     if (!value.is_string())
-      throw user_error("[{}] expected a JSON string, got {}", where(number), shorten(std::string(line), 80));
+      throw user_error("[{}] expected a JSON string, got {}", where_, shorten(line_, 80));
     return value.get<std::string>();
   }
 
-  std::vector<int32_t> ids(std::string_view line, size_t number, int64_t vocab_size) const {
-    const nlohmann::json value = parse_json(line, where(number));
+  std::vector<int32_t> ids(int64_t vocab_size) const {
+    const nlohmann::json value = parse_json(line_, where_);
     std::vector<int32_t> ids;
     bool is_array = value.is_array();
     for (size_t i = 0; is_array && i < value.size(); ++i) {
@@ -154,38 +132,49 @@ class LineReader {
       is_array = id && *id >= 0;
       if (is_array && *id >= vocab_size) {
         throw user_error("[{}] expected token ids of 0..{}, got {}; is this the tokenizer of the model?",
-                         where(number), vocab_size - 1, *id);
+                         where_, vocab_size - 1, *id);
       }
       if (is_array) ids.push_back(static_cast<int32_t>(*id));
     }
     if (!is_array)
-      throw user_error("[{}] expected a JSON array of token ids, got {}", where(number),
-                       shorten(std::string(line), 80));
+      throw user_error("[{}] expected a JSON array of token ids, got {}", where_, shorten(line_, 80));
     return ids;
   }
 
  private:
-  std::string where(size_t number) const { return fmt::format("{}:{}", what_, number); }
-
-  std::string what_;
-  bool json_;
+  const std::string& line_;
+  std::string where_;
 };
 
-void encode_lines(const Tokenizer& tokenizer, const TokenizerCommand& command,
-                  std::span<const std::string_view> lines, const LineReader& reader) {
-  for (size_t begin = 0; begin < lines.size(); begin += kLinesAtATime) {
-    const size_t count = std::min(kLinesAtATime, lines.size() - begin);
-    std::vector<std::string> texts;
-    for (size_t i = 0; i < count; ++i) texts.push_back(reader.text(lines[begin + i], begin + i + 1));
-    if (command.offsets) {
-      for (const std::string& text : texts)
-        print_with_offsets(tokenizer.encode_with_offsets({text, std::nullopt}));
-      continue;
-    }
-    std::vector<TextPair> pairs;
-    for (const std::string& text : texts) pairs.push_back({text, std::nullopt});
-    for (const Encoding& encoding : tokenizer.encode_batch(pairs, kNoTruncation, thread_count().threads))
-      fmt::print("[{}]\n", fmt::join(encoding.input_ids, ", "));
+void print_encodings(const Tokenizer& tokenizer, bool offsets, std::span<const std::string_view> texts) {
+  if (offsets) {
+    for (const std::string_view text : texts)
+      print_with_offsets(tokenizer.encode_with_offsets({text, std::nullopt}));
+    return;
+  }
+  std::vector<TextPair> pairs;
+  for (const std::string_view text : texts) pairs.push_back({text, std::nullopt});
+  for (const Encoding& encoding : tokenizer.encode_batch(pairs, kNoTruncation, thread_count().threads))
+    fmt::print("[{}]\n", fmt::join(encoding.input_ids, ", "));
+}
+
+void encode_json_lines(const Tokenizer& tokenizer, bool offsets, LineReader& reader) {
+  std::vector<std::string> texts;
+  const auto hand_on = [&] {
+    print_encodings(tokenizer, offsets, std::vector<std::string_view>(texts.begin(), texts.end()));
+    texts.clear();
+  };
+  for (std::string line; reader.next(line);) {
+    texts.push_back(JsonLine(line, reader).text());
+    if (std::ssize(texts) == kLinesAtATime) hand_on();
+  }
+  hand_on();
+}
+
+void decode_lines(const Tokenizer& tokenizer, const TokenizerCommand& command, LineReader& reader) {
+  for (std::string line; reader.next(line);) {
+    const std::vector<int32_t> ids = JsonLine(line, reader).ids(tokenizer.vocab_size());
+    print_text(tokenizer.decode(ids, !command.keep_special_tokens), command.json);
   }
 }
 
@@ -199,17 +188,18 @@ int run_tokenizer(const std::vector<std::string>& words) {
   const TokenizerCommand command = parse_words(words);
   const auto tokenizer = Tokenizer::load(command.paths[0]);
   const std::string& path = command.paths[1];
-  const std::string text = path == "-" ? read_standard_input() : read_text_file(path);
-  const std::vector<std::string_view> lines = lines_of(text);
-  const LineReader reader(path, command.json);
-  if (command.action == "encode") {
-    encode_lines(*tokenizer, command, lines, reader);
+  const TextOptions options{.keep_linebreaks = false};
+  if (command.action == "encode" && !command.json) {
+    read_text_lines(path, options, kLinesAtATime, [&](std::span<const std::string_view> texts) {
+      print_encodings(*tokenizer, command.offsets, texts);
+    });
     return 0;
   }
-  for (size_t i = 0; i < lines.size(); ++i) {
-    const std::vector<int32_t> ids = reader.ids(lines[i], i + 1, tokenizer->vocab_size());
-    print_text(tokenizer->decode(ids, !command.keep_special_tokens), command.json);
-  }
+  LineReader reader(path, options.table.max_record_bytes);
+  if (command.action == "encode")
+    encode_json_lines(*tokenizer, command.offsets, reader);
+  else
+    decode_lines(*tokenizer, command, reader);
   return 0;
 }
 

@@ -65,17 +65,6 @@ void add_lines(std::string_view line, bool ends_in_newline, bool keep_linebreaks
   lines.add(line, ends_in_newline && keep_linebreaks);
 }
 
-int64_t read_lines(const std::filesystem::path& path, const TextOptions& options, int64_t rows,
-                   const std::function<void(std::span<const std::string_view>)>& take) {
-  LineReader reader(path, options.table.max_record_bytes);
-  Lines lines(rows, take);
-  std::string line;
-  while (reader.next(line)) add_lines(line, reader.ended_in_newline(), options.keep_linebreaks, lines);
-  if (lines.total() == 0) throw user_error("[{}] expected lines of text, got an empty file", reader.source());
-  lines.hand_on();
-  return reader.invalid_utf8();
-}
-
 TextRows read_column(const DataFiles& files, const TextOptions& options, int64_t rows,
                      const std::function<void(std::span<const std::string_view>)>& take) {
   TextRows found;
@@ -153,8 +142,22 @@ TextRows read_texts(const DataFiles& files, const TextOptions& options, int64_t 
         files.name(), options.text_column);
   }
   TextRows found;
-  for (const std::filesystem::path& path : paths) found.invalid_utf8 += read_lines(path, options, rows, take);
+  for (const std::filesystem::path& path : paths) {
+    const TextLines read = read_text_lines(path, options, rows, take);
+    if (read.lines == 0) throw user_error("[{}] expected lines of text, got an empty file", input_name(path));
+    found.invalid_utf8 += read.invalid_utf8;
+  }
   return found;
+}
+
+TextLines read_text_lines(const std::filesystem::path& path, const TextOptions& options, int64_t rows,
+                          const std::function<void(std::span<const std::string_view>)>& take) {
+  LineReader reader(path, options.table.max_record_bytes);
+  Lines lines(rows, take);
+  std::string line;
+  while (reader.next(line)) add_lines(line, reader.ended_in_newline(), options.keep_linebreaks, lines);
+  lines.hand_on();
+  return {.lines = lines.total(), .invalid_utf8 = reader.invalid_utf8()};
 }
 
 LoadedTexts load_texts(const DataFiles& files, const TokenizeFunction& tokenize, const TextOptions& options) {

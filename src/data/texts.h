@@ -59,6 +59,16 @@ struct TextRows {
 TextRows read_texts(const DataFiles& files, const TextOptions& options, int64_t rows,
                     const std::function<void(std::span<const std::string_view> texts)>& take);
 
+struct TextLines {
+  int64_t lines = 0;
+  int64_t invalid_utf8 = 0;
+};
+
+// The same of one file whose texts are its lines, whatever its name is, and which may have none. Of the options those of
+// lines count. UserError and SystemError: as of LineReader.
+TextLines read_text_lines(const std::filesystem::path& path, const TextOptions& options, int64_t rows,
+                          const std::function<void(std::span<const std::string_view> texts)>& take);
+
 // The tokenizer gets a few hundred texts at a time, without pairs, and truncates nothing. UserError and SystemError of
 // read_table; UserError: an empty file, lines beside tables, a column that is not there or whose cells are lists or, unnamed, numbers; texts
 // that have no token among them all.
