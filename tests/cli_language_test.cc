@@ -369,7 +369,7 @@ TEST_F(CliLanguageTest, AResumedRunEqualsOneThatWasNotInterrupted) {
 
 TEST_F(CliLanguageTest, ATokenizerThatIsNotThereIsNamed) {
   expect_failure(new_model_words("train", {"--tokenizer_name", "no/tokenizer"}), 2,
-                 {"[--tokenizer_name no/tokenizer] expected a directory with tokenizer.json or vocab.txt"});
+                 {"[--tokenizer_name no/tokenizer] expected a directory with tokenizer.json, vocab.txt"});
 }
 
 TEST_F(CliLanguageTest, ANewDecoderIsALanguageModelUnlessToldOtherwise) {

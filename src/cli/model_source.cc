@@ -205,7 +205,8 @@ ModelSource open_model(const TrainingArguments& args, bool allow_shapes, bool ne
   if (args.tokenizer_name.empty()) return source;
   if (!path_exists(args.tokenizer_name)) {
     throw user_error(
-        "[--tokenizer_name {}] expected a directory with tokenizer.json or vocab.txt, got nothing of that name{}",
+        "[--tokenizer_name {}] expected a directory with tokenizer.json, vocab.txt, or vocab.json and merges.txt, got nothing "
+        "of that name{}",
         args.tokenizer_name, download_hint(args.tokenizer_name));
   }
   source.tokenizer_name = args.tokenizer_name;

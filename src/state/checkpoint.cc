@@ -17,6 +17,7 @@
 #include "state/adapter_weights.h"
 #include "state/checkpoint_record.h"
 #include "state/weights.h"
+#include "tokenize/vocab_merges_files.h"
 
 namespace shoehorn {
 
@@ -121,6 +122,15 @@ void save_generation_config(const CheckpointContents& contents, const std::strin
   write_json_atomic(directory / kGenerationConfigName, generation);
 }
 
+// A directory of before tokenizer.json gets one. transformers makes the same of the other files.
+void save_tokenizer_json(const CheckpointContents& contents, const std::filesystem::path& directory) {
+  const auto merges =
+      std::ranges::find(contents.companions, "merges.txt", [](const auto& file) { return file.filename(); });
+  if (merges == contents.companions.end() || !has_vocab_and_merges(merges->parent_path())) return;
+  write_text_atomic(directory / "tokenizer.json",
+                    read_vocab_and_merges(merges->parent_path()).tokenizer_json);
+}
+
 // Weights first: while they are being written, what the directory had is whole. See save_model_directory.
 void save_model_files(const CheckpointContents& contents, const Executor& executor,
                       const std::filesystem::path& directory, bool merges, WeightsFrom from) {
@@ -153,6 +163,7 @@ void save_model_files(const CheckpointContents& contents, const Executor& execut
     make_directories(copy.parent_path());
     copy_file_atomic(companion, copy);
   }
+  save_tokenizer_json(contents, directory);
   if (!is_adapter) save_generation_config(contents, config, directory);
 }
 

@@ -12,9 +12,12 @@
 #include "io/file.h"
 #include "io/json_file.h"
 #include "io/manifest.h"
+#include "io/model_directory.h"
 #include "io/test_directory.h"
 #include "state/checkpoint_record.h"
 #include "state/weights.h"
+#include "tokenize/tokenizer.h"
+#include "tokenize/vocab_merges_files.h"
 #include "train/test_support.h"
 
 namespace shoehorn {
@@ -245,6 +248,28 @@ TEST_F(Checkpoint, ChatTemplatesTravelInTheirFolder) {
   EXPECT_EQ(checkpoint_defect(saved), "");
   write_text_atomic(saved / folder / "tools.jinja", "{{ slots }}");
   EXPECT_TRUE(contains(message_of<DamagedFile>([&] { verify_companions(saved); }), "tools.jinja"));
+}
+
+TEST_F(Checkpoint, VocabularyAndMergesGetATokenizerJson) {
+  const fs::path tokenizer = golden("tokenizer_chains/bytes.json");
+  const json model = read_json(tokenizer)["model"];
+  std::string merges;
+  for (const json& merge : model["merges"])
+    merges += merge[0].get<std::string>() + " " + merge[1].get<std::string>() + "\n";
+  directory_.write("tokenizer/vocab.json", model["vocab"].dump());
+  directory_.write("tokenizer/merges.txt", merges);
+  directory_.write("tokenizer/tokenizer_config.json", R"({"tokenizer_class": "Qwen2Tokenizer"})");
+  const fs::path source = directory_.path() / "tokenizer";
+  companions_ = list_companions(source);
+  const fs::path saved = save();
+  EXPECT_EQ(read_text_file(saved / "tokenizer.json"), read_vocab_and_merges(source).tokenizer_json);
+  const std::string text = "It's 12 ferries\u0301<|endoftext|>";
+  EXPECT_EQ(Tokenizer::load(saved)->encode(text).input_ids, Tokenizer::load(source)->encode(text).input_ids);
+  EXPECT_EQ(checkpoint_defect(saved), "");
+  // One of a class that is not known travels as it is.
+  directory_.write("tokenizer/tokenizer_config.json", R"({"tokenizer_class": "CLIPTokenizer"})");
+  fs::remove_all(saved);
+  EXPECT_FALSE(fs::exists(save() / "tokenizer.json"));
 }
 
 TEST_F(Checkpoint, ASavedModelHasChecksums) {

@@ -10,6 +10,7 @@
 #include "io/file.h"
 #include "io/json_file.h"
 #include "tokenize/byte_level_chain.h"
+#include "tokenize/tokenizer_json_sections.h"
 
 namespace shoehorn {
 namespace {
@@ -23,44 +24,22 @@ constexpr const char* kConfigName = "tokenizer_config.json";
 constexpr std::array kOtherNames = {"added_tokens.json", "merges.txt", "special_tokens_map.json",
                                     "tokenizer.model",   "vocab.json", "vocab.txt"};
 
-OrderedJson added_tokens_section(const TrainedBpe& trained) {
-  OrderedJson tokens = OrderedJson::array();
-  for (size_t id = 0; id < trained.special_tokens.size(); ++id)
-    tokens.push_back({{"id", id},
-                      {"content", trained.special_tokens[id]},
-                      {"single_word", false},
-                      {"lstrip", false},
-                      {"rstrip", false},
-                      {"normalized", false},
-                      {"special", true}});
+std::vector<AddedToken> special_tokens_of(const TrainedBpe& trained) {
+  std::vector<AddedToken> tokens;
+  for (const std::string& content : trained.special_tokens)
+    tokens.push_back({.content = content, .id = static_cast<int32_t>(tokens.size()), .special = true});
   return tokens;
 }
 
 OrderedJson model_section(const TrainedBpe& trained) {
-  OrderedJson::object_t vocabulary;
-  // As a vector, for the object would look for an equal key each time.
-  auto& entries = static_cast<OrderedJson::object_t::Container&>(vocabulary);
-  entries.reserve(trained.tokens.size());
-  for (size_t id = 0; id < trained.tokens.size(); ++id) entries.emplace_back(trained.tokens[id], id);
+  std::vector<std::pair<std::string, int64_t>> tokens;
+  tokens.reserve(trained.tokens.size());
+  for (const std::string& token : trained.tokens) tokens.emplace_back(token, std::ssize(tokens));
   OrderedJson merges = OrderedJson::array();
   for (const auto& [left, right] : trained.merges)
     merges.push_back(OrderedJson::array(
         {trained.tokens[static_cast<size_t>(left)], trained.tokens[static_cast<size_t>(right)]}));
-  return {{"type", "BPE"},
-          {"dropout", nullptr},
-          {"unk_token", nullptr},
-          {"continuing_subword_prefix", nullptr},
-          {"end_of_word_suffix", nullptr},
-          {"fuse_unk", false},
-          {"byte_fallback", false},
-          {"ignore_merges", false},
-          {"vocab", std::move(vocabulary)},
-          {"merges", std::move(merges)}};
-}
-
-OrderedJson byte_level_section(bool trim_offsets) {
-  return {
-      {"type", "ByteLevel"}, {"add_prefix_space", true}, {"trim_offsets", trim_offsets}, {"use_regex", true}};
+  return byte_pairs_section(std::move(tokens), std::move(merges), nullptr);
 }
 
 // `tokenizer_class`: transformers takes the parts of tokenizer.json as they are only for this class.
@@ -89,7 +68,7 @@ std::string tokenizer_json(const TrainedBpe& trained) {
       {"version", "1.0"},
       {"truncation", nullptr},
       {"padding", nullptr},
-      {"added_tokens", added_tokens_section(trained)},
+      {"added_tokens", added_tokens_section(special_tokens_of(trained))},
       {"normalizer", trained.nfc ? OrderedJson({{"type", "NFC"}}) : OrderedJson()},
       {"pre_tokenizer", pre_tokenizer_section(find_byte_level_chain(trained.pre_tokenizer))},
       {"post_processor", byte_level_section(false)},

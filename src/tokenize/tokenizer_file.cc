@@ -13,6 +13,7 @@
 #include "tokenize/json_node.h"
 #include "tokenize/text_decoders.h"
 #include "tokenize/unicode.h"
+#include "tokenize/vocab_merges_files.h"
 #include "tokenize/word_piece.h"
 
 namespace shoehorn {
@@ -205,10 +206,10 @@ AddedToken read_added_token(const JsonNode& node) {
   return token;
 }
 
-void read_tokenizer_json(const JsonNode& config, TokenizerFile& file) {
+void read_tokenizer_json(const std::string& text, const JsonNode& config, TokenizerFile& file) {
   ListCollector lists(file.path);
   const Json json = parse_json(
-      read_text_file(file.path), file.path.string(),
+      text, file.path.string(),
       [&](int depth, JsonEvent event, const Json& element) { return lists(depth, event, element); });
   const JsonNode root(json, file.path, "the file");
   if (root.has("version") && root["version"].text() != "1.0") root["version"].fail("1.0");
@@ -225,7 +226,6 @@ void read_tokenizer_json(const JsonNode& config, TokenizerFile& file) {
       file.added_tokens.back().id = static_cast<int32_t>(node["id"].integer(0, INT32_MAX));
     }
   }
-  override_post_processor(config, file.post_processor, {file.bos_token, file.eos_token});
   if (root.gives("truncation") && root["truncation"].gives("direction"))
     file.truncates_left = is_left(root["truncation"]["direction"]);
   file.model = read_token_model(model, lists.take());
@@ -309,7 +309,7 @@ int64_t read_model_max_length(const JsonNode& config) {
 
 // In place of a tokenizer: files of which transformers makes one.
 std::string what_there_is(const fs::path& model_dir) {
-  for (const char* name : {"vocab.json", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model"}) {
+  for (const char* name : {"tokenizer.model", "spiece.model", "sentencepiece.bpe.model"}) {
     if (!path_exists(model_dir / name)) continue;
     return fmt::format(
         "only {}; transformers makes a tokenizer.json of it: python -c \"from transformers import AutoTokenizer; "
@@ -317,6 +317,28 @@ std::string what_there_is(const fs::path& model_dir) {
         name, model_dir.string(), model_dir.string());
   }
   return "neither";
+}
+
+// The same document as tokenizer.json's, which names the tokens and has all that tokenizer_config.json adds.
+void read_vocab_json(const fs::path& model_dir, const JsonNode& config, TokenizerFile& file) {
+  const VocabMergesTokenizer tokenizer = read_vocab_and_merges(model_dir);
+  file.pad_token = tokenizer.names.pad_token;
+  file.cls_token = tokenizer.names.cls_token;
+  file.sep_token = tokenizer.names.sep_token;
+  file.mask_token = tokenizer.names.mask_token;
+  file.bos_token = tokenizer.names.bos_token;
+  file.eos_token = tokenizer.names.eos_token;
+  read_tokenizer_json(tokenizer.tokenizer_json, config, file);
+}
+
+// The file that has the vocabulary.
+fs::path vocabulary_file(const fs::path& model_dir) {
+  if (has_vocab_and_merges(model_dir)) return model_dir / "vocab.json";
+  for (const char* name : {"tokenizer.json", "vocab.txt", "vocab.json"})
+    if (path_exists(model_dir / name)) return model_dir / name;
+  throw user_error(
+      "[{}] expected tokenizer.json, vocab.txt, or vocab.json and merges.txt in the model's directory, got {}",
+      model_dir.string(), what_there_is(model_dir));
 }
 
 // The chain of transformers' BertTokenizer.
@@ -342,12 +364,8 @@ void read_bert_files(const JsonNode& config, std::string unk_token, TokenizerFil
 
 TokenizerFile read_tokenizer_file(const fs::path& model_dir) {
   TokenizerFile file;
-  file.path = model_dir / "tokenizer.json";
-  const bool vocab_txt = !path_exists(file.path);
-  if (vocab_txt) file.path = model_dir / "vocab.txt";
-  if (!path_exists(file.path))
-    throw user_error("[{}] expected tokenizer.json or vocab.txt in the model's directory, got {}",
-                     model_dir.string(), what_there_is(model_dir));
+  file.path = vocabulary_file(model_dir);
+  const bool vocab_txt = file.path.filename() == "vocab.txt";
   const fs::path map_path = model_dir / "special_tokens_map.json";
   const fs::path config_path = model_dir / "tokenizer_config.json";
   const Json map = path_exists(map_path) ? read_json(map_path) : Json::object();
@@ -360,10 +378,14 @@ TokenizerFile read_tokenizer_file(const fs::path& model_dir) {
   read_names(map_node, file, vocab_txt ? &unk_token : nullptr);
   read_names(config_node, file, vocab_txt ? &unk_token : nullptr);
   file.model_max_length = read_model_max_length(config_node);
-  if (vocab_txt)
+  if (vocab_txt) {
     read_bert_files(config_node, std::move(unk_token), file);
-  else
-    read_tokenizer_json(config_node, file);
+  } else if (file.path.filename() == "vocab.json") {
+    read_vocab_json(model_dir, config_node, file);
+  } else {
+    read_tokenizer_json(read_text_file(file.path), config_node, file);
+    override_post_processor(config_node, file.post_processor, {file.bos_token, file.eos_token});
+  }
   if (config_node.gives("truncation_side")) file.truncates_left = is_left(config_node["truncation_side"]);
   return file;
 }

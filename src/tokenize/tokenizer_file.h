@@ -1,8 +1,8 @@
 // Reads and checks the tokenizer of a Hugging Face model directory: the five parts of its chain and its
 // special tokens.
 //
-// The chain comes from tokenizer.json, or if there is none from vocab.txt (one token per line; the line
-// number is the id) with BERT's parts. tokenizer_config.json and special_tokens_map.json name the special
+// The chain comes from tokenizer.json, or if there is none from vocab.json and merges.txt (vocab_merges_files.h), or from
+// vocab.txt (one token per line; the line number is the id) with BERT's parts. tokenizer_config.json and special_tokens_map.json name the special
 // tokens. As in transformers' BertTokenizer, do_lower_case, strip_accents and tokenize_chinese_chars of
 // tokenizer_config.json override a BertNormalizer of tokenizer.json, unless tokenizer_class says that
 // tokenizer.json stands alone (PreTrainedTokenizerFast, TokenizersBackend). As there, add_bos_token or add_eos_token of
@@ -43,7 +43,7 @@ struct TokenizerFile {
   std::string bos_token, eos_token;  // empty: none is named
 };
 
-// UserError naming file and problem: neither file exists, a file is malformed, or a part has an unknown type.
+// UserError naming file and problem: no such file exists, a file is malformed, or a part has an unknown type.
 // SystemError: a file cannot be read.
 TokenizerFile read_tokenizer_file(const std::filesystem::path& model_dir);
 

@@ -231,7 +231,7 @@ TEST_F(ModelDir, ConfigurationSaysWhatIsAddedAndWhichEndIsKept) {
 }
 
 TEST_F(ModelDir, RefusesMissingAndBrokenFiles) {
-  expect_error("tokenizer.json or vocab.txt");
+  expect_error("tokenizer.json, vocab.txt, or vocab.json and merges.txt");
   write("vocab.txt", "");
   expect_error("[UNK]");
   write("vocab.txt", "a\nb\n");
