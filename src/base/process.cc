@@ -1,5 +1,6 @@
 #include "base/process.h"
 
+#include <malloc.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -27,6 +28,11 @@ std::vector<int64_t> processes_of_machine() {
 
 int64_t process_resident_bytes() {
   return bytes_of_key("/proc/self/status", "VmRSS").value_or(0);
+}
+
+int64_t trimmed_resident_bytes() {
+  malloc_trim(0);
+  return process_resident_bytes();
 }
 
 int64_t process_peak_bytes() {

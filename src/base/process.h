@@ -12,6 +12,8 @@ namespace shoehorn {
 // Resident bytes of this process: now (VmRSS), and at their highest so far (VmHWM).
 int64_t process_resident_bytes();
 int64_t process_peak_bytes();
+// Resident bytes when malloc has given back what is free.
+int64_t trimmed_resident_bytes();
 
 // Seconds since this process was started, with a resolution of 0.01 s.
 double process_age_seconds();

@@ -12,6 +12,7 @@
 #include "base/process.h"
 #include "base/stop_request.h"
 #include "cli/commands.h"
+#include "cli/link_option.h"
 #include "cli/model_source.h"
 #include "cli/result_file.h"
 #include "cli/stage_line.h"
@@ -90,7 +91,10 @@ Anatomy take_apart(const TrainingArguments& args, const Model& model, Dataset da
   {
     Dataset none;
     Trainer trainer(model, args, std::move(is_inference ? none : data), std::move(is_inference ? data : none),
-                    {.progress = measured_steps_progress(args), .backend = backend, .write_profile = false});
+                    {.progress = measured_steps_progress(args),
+                     .backend = backend,
+                     .caller_bytes = planned_mpi_memory(args.world_size, true).bytes,
+                     .write_profile = false});
     anatomy.step = fmt::format("{} step, {}", is_inference ? "Evaluation" : "Training",
                                describe_random_step(trainer.arguments()));
     anatomy.memory = memory_anatomy(trainer.session(), trainer.forecast());

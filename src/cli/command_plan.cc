@@ -100,6 +100,7 @@ struct Plan {
   const Trainer& trainer;
   const StepTimer& timer;
   const PlannedLink& link;
+  const MpiMemory& mpi;
   int64_t samples = 0;  // of the training file
   std::vector<PassEffect> effects = {};
   std::vector<RankMethod> methods = {};
@@ -129,6 +130,7 @@ nlohmann::json json_of(const Plan& plan) {
   const StepOptions& step = plan.session().options().step;
   if (!step.recompute_set.empty()) result["recompute_set"] = step.recompute_set;
   if (args.world_size > 1) result["sent_in_step"] = to_json(step_traffic(plan.session()));
+  if (args.world_size > 1) result["mpi"] = to_json(plan.mpi);
   if (plan.link.link) result["message_seconds"] = message_seconds_in_step(plan.session(), *plan.link.link);
   if (!plan.methods.empty()) result["methods"] = to_json(plan.methods, plan.timer.has_times());
   if (plan.timer.has_times()) {
@@ -146,8 +148,12 @@ nlohmann::json json_of(const Plan& plan) {
 }
 
 std::string format_bytes_of(const TrainingArguments& asked, const Plan& plan) {
+  const std::string of_mpi =
+      asked.world_size == 1 ? ""
+                            : fmt::format("  {:<30}{:>14}   of the process besides the arenas, {}\n", "MPI",
+                                          format_bytes(plan.mpi.bytes), describe_source(plan.mpi));
   return format_found_batch_size(asked, plan.trainer.arguments()) + format_forecast(plan.trainer.forecast()) +
-         format_traffic(step_traffic(plan.session()));
+         of_mpi + format_traffic(step_traffic(plan.session()));
 }
 
 std::string format_times_of(const TrainingArguments& asked, const Plan& plan) {
@@ -192,12 +198,14 @@ int run_plan(const std::vector<std::string>& words) {
     lengths = sample_lengths(task.train, args.per_device_train_batch_size);
   }
   const int64_t samples = task.has_samples ? task.train.epoch_size() : 0;
+  const MpiMemory mpi = planned_mpi_memory(args.world_size, backend->can_run());
   std::optional<Trainer> trainer(std::in_place, model, args, std::move(task.train),
-                                 std::move(task.validation), TrainerOptions{.backend = backend});
+                                 std::move(task.validation),
+                                 TrainerOptions{.backend = backend, .caller_bytes = mpi.bytes});
   if (lengths) lengths->samples = trainer->arguments().per_device_train_batch_size;  // auto_find_batch_size
   const PlannedLink link = planned_link(options, args.world_size, backend->can_run());
   const StepTimer timer(machine, lengths, link.link);
-  Plan plan{.trainer = *trainer, .timer = timer, .link = link, .samples = samples};
+  Plan plan{.trainer = *trainer, .timer = timer, .link = link, .mpi = mpi, .samples = samples};
   explain(model, plan);
   nlohmann::json json = args.json ? json_of(plan) : nlohmann::json();
   const std::string of_bytes = args.json ? "" : format_bytes_of(args, plan);

@@ -6,6 +6,7 @@
 
 #include "arguments/command_options.h"
 #include "base/error.h"
+#include "base/process.h"
 #include "base/processors.h"
 #include "cli/commands.h"
 #include "cli/result_file.h"
@@ -49,7 +50,8 @@ std::vector<std::string> gather_long_texts(Communicator& ranks, const std::strin
   return gather_texts(ranks, own, *std::max_element(sizes.begin(), sizes.end()) + 1);
 }
 
-Topology topology_of_ranks(const std::shared_ptr<Communicator>& ranks, bool with_links) {
+// `mpi_bytes`: what MPI made this rank hold.
+Topology topology_of_ranks(const std::shared_ptr<Communicator>& ranks, int64_t mpi_bytes, bool with_links) {
   Topology topology;
   const std::vector<std::string> hosts = gather_long_texts(*ranks, to_json(host_topology()).dump());
   const std::vector<std::string> processors = gather_long_texts(*ranks, allowed_processor_list());
@@ -60,7 +62,11 @@ Topology topology_of_ranks(const std::shared_ptr<Communicator>& ranks, bool with
                                       [&](const HostTopology& one) { return one.host == host.host; });
     if (!is_known) topology.hosts.push_back(std::move(host));
   }
-  if (with_links) topology.links = measure_links(ranks);
+  if (!with_links) return topology;
+  topology.links = measure_links(ranks);
+  const std::vector<int64_t> of_ranks = gather_values(*ranks, mpi_bytes);
+  topology.links->mpi = {.bytes = std::max<int64_t>(0, *std::max_element(of_ranks.begin(), of_ranks.end())),
+                         .measured_ranks = ranks->size()};
   return topology;
 }
 
@@ -106,9 +112,11 @@ int run_topo(const std::vector<std::string>& words) {
     write_result(options, topology_json(topology), format_topology(topology));
     return 0;
   }
+  const int64_t bytes_without_mpi = trimmed_resident_bytes();
   const std::shared_ptr<Communicator> ranks = open_ranks(*launched, kTimeoutSeconds);
+  const int64_t mpi_bytes = trimmed_resident_bytes() - bytes_without_mpi;
   bind_to_share(*ranks);  // as training is
-  const Topology topology = topology_of_ranks(ranks, options.flag("links"));
+  const Topology topology = topology_of_ranks(ranks, mpi_bytes, options.flag("links"));
   if (ranks->is_main()) {
     if (topology.links && !ranks->is_paced()) save_links(*topology.links);
     write_result(options, topology_json(topology), format_topology(topology));

@@ -63,4 +63,8 @@ PlannedLink planned_link(const CommandOptions& options, int64_t ranks, bool is_h
   return planned;
 }
 
+MpiMemory planned_mpi_memory(int64_t ranks, bool is_here) {
+  return mpi_memory(ranks, ranks > 1 && is_here ? load_link().mpi : std::nullopt);
+}
+
 }  // namespace shoehorn

@@ -7,6 +7,7 @@
 
 #include "analysis/message_time.h"
 #include "arguments/command_options.h"
+#include "lab/mpi_memory.h"
 
 namespace shoehorn {
 
@@ -25,5 +26,8 @@ struct PlannedLink {
 // Of a plan of `ranks`: as given, else (`is_here`: of a plan for this machine) as measured from this host (lab/link_measurement.h).
 // Nothing of one rank. UserError for a link that is none.
 PlannedLink planned_link(const CommandOptions& options, int64_t ranks, bool is_here);
+
+// What MPI adds to the memory of each of so many ranks, which are not there; `is_here` as above.
+MpiMemory planned_mpi_memory(int64_t ranks, bool is_here);
 
 }  // namespace shoehorn

@@ -1,7 +1,5 @@
 #include "fit/memory_alternatives.h"
 
-#include <malloc.h>
-
 #include <algorithm>
 #include <functional>
 #include <set>
@@ -30,12 +28,6 @@ MachineLimits usual_limits(const Backend& backend) {
   constexpr double kFlops = 1e11, kBytesPerSecond = 2e10, kSpeedupOfHalf = 2;
   const bool is_faster = backend.machine().has_products_of(DType::kBF16);
   return {kFlops, is_faster ? kSpeedupOfHalf * kFlops : kFlops, kBytesPerSecond};
-}
-
-// What planning freed does not count.
-int64_t trimmed_resident_bytes() {
-  malloc_trim(0);
-  return process_resident_bytes();
 }
 
 // What a candidate changes that is more than how a step is split, ordered and recomputed.

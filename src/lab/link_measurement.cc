@@ -28,7 +28,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kLinkFormat = 1;
+constexpr int kLinkFormat = 2;
 constexpr const char* kLinkFolder = "links";
 
 constexpr size_t kShortMessage = 8;
@@ -271,7 +271,8 @@ nlohmann::json to_json(const LinkMeasurement& measurement) {
            {{"latency_seconds", measurement.link.latency_seconds},
             {"bytes_per_second", measurement.link.bytes_per_second},
             {"source", measurement.link.source},
-            {"error", measurement.link_error}}}};
+            {"error", measurement.link_error}}},
+          {"mpi", to_json(measurement.mpi)}};
 }
 
 void save_links(const LinkMeasurement& measurement) {
@@ -296,9 +297,12 @@ LoadedLink load_link() {
     if (file.content->at("format") != kLinkFormat)
       return unusable(fmt::format("{} has another format", path.string()));
     const nlohmann::json& link = file.content->at("link");
+    const nlohmann::json& mpi = file.content->at("mpi");
     return {.link = RankLink{.latency_seconds = link.at("latency_seconds").get<double>(),
                              .bytes_per_second = link.at("bytes_per_second").get<double>(),
-                             .source = link.at("source").get<std::string>()}};
+                             .source = link.at("source").get<std::string>()},
+            .mpi = MpiMemory{.bytes = mpi.at("bytes").get<int64_t>(),
+                             .measured_ranks = mpi.at("measured_ranks").get<int64_t>()}};
   } catch (const nlohmann::json::exception&) {
     return unusable(fmt::format("{} is damaged", path.string()));
   }

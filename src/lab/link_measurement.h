@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "analysis/message_time.h"
+#include "lab/mpi_memory.h"
 #include "ranks/communicator.h"
 
 namespace shoehorn {
@@ -36,6 +37,7 @@ struct LinkMeasurement {
   std::vector<AllReducePoint> all_reduce = {};  // by bytes
   RankLink link = {};                           // that explains these best
   double link_error = 0;  // the most by which a point differs from it, as a share of the point
+  MpiMemory mpi = {};     // of the rank that has most; whoever opened the ranks knows it
 };
 
 inline constexpr int64_t kMaxRanksOfPairs = 16;
@@ -61,7 +63,8 @@ nlohmann::json to_json(const LinkMeasurement& measurement);
 void save_links(const LinkMeasurement& measurement);
 struct LoadedLink {
   std::optional<RankLink> link = {};
-  std::string notice = {};  // why there is none, and what to do
+  std::optional<MpiMemory> mpi = {};
+  std::string notice = {};  // why there are none, and what to do
 };
 // Of this host.
 LoadedLink load_link();

@@ -49,7 +49,8 @@ LinkMeasurement three_ranks() {
           .pairs = {{0, 1, 1e-6, 4e9}, {0, 2, 5e-5, 1.25e8}, {1, 2, 5e-5, 1.25e8}},
           .all_reduce = {{1024, 1e-4}, {4096, 2e-4}},
           .link = {2e-5, 1e8, "measured between 3 ranks on host-a, host-b"},
-          .link_error = 0.1};
+          .link_error = 0.1,
+          .mpi = {.bytes = int64_t{9} << 20, .measured_ranks = 3}};
 }
 
 TEST(LinkMeasurementTest, ShowsASquareOfRanks) {
@@ -107,6 +108,9 @@ TEST_F(LinkFileTest, ComesBackOnTheHostThatMeasuredIt) {
   EXPECT_EQ(loaded.link->latency_seconds, 2e-5);
   EXPECT_EQ(loaded.link->bytes_per_second, 1e8);
   EXPECT_EQ(loaded.link->source, "measured between 3 ranks on host-a, host-b");
+  ASSERT_TRUE(loaded.mpi);
+  EXPECT_EQ(loaded.mpi->bytes, int64_t{9} << 20);
+  EXPECT_EQ(loaded.mpi->measured_ranks, 3);
 }
 
 TEST_F(LinkFileTest, DamagedIsNotUsedAndSaysSo) {

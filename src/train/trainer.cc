@@ -173,6 +173,7 @@ void Trainer::plan() {
                                                         .backend = options_.backend,
                                                         .ranks = options_.ranks,
                                                         .profile_steps = args_.profile,
+                                                        .caller_bytes = options_.caller_bytes,
                                                         .has_smaller_plan = may_shrink_batch()});
   if (!run_->trains()) return;
   const TrainingSteps steps = this->steps();

@@ -70,6 +70,8 @@ struct TrainerOptions {
   // The ranks that train together (ranks/open_ranks.h), each with a Trainer of the same arguments and data. The first
   // writes files and calls on_line; all return the same results. Null: one rank.
   std::shared_ptr<Communicator> ranks = {};
+  // The most that this process will hold besides what it holds when the Trainer is made. The forecast counts it.
+  int64_t caller_bytes = 0;
   // Whether --profile's record is written to output_dir/profile.json; profile() returns it in any case.
   bool write_profile = true;
   // save_model(output_dir) follows train(): whether the disk has room for the model is checked too.

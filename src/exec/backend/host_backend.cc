@@ -1,7 +1,5 @@
 #include "exec/backend/host_backend.h"
 
-#include <malloc.h>
-
 #include <algorithm>
 #include <cstring>
 
@@ -55,8 +53,8 @@ void HostBackend::fill(std::byte* to, int64_t bytes, std::byte value, Stream&) c
 
 int64_t HostBackend::measure_process_overhead_bytes() {
   start_team();
-  malloc_trim(0);  // what planning freed goes back first, so that it is not counted twice
-  return process_resident_bytes() + kRunOverheadBytes;
+  // What planning freed goes back first, so that it is not counted twice.
+  return trimmed_resident_bytes() + kRunOverheadBytes;
 }
 
 }  // namespace shoehorn
