@@ -118,8 +118,11 @@ int run_topo(const std::vector<std::string>& words) {
   bind_to_share(*ranks);  // as training is
   const Topology topology = topology_of_ranks(ranks, mpi_bytes, options.flag("links"));
   if (ranks->is_main()) {
-    if (topology.links && !ranks->is_paced()) save_links(*topology.links);
-    write_result(options, topology_json(topology), format_topology(topology));
+    const bool is_kept = !topology.links || ranks->is_paced() || save_links(*topology.links);
+    write_result(
+        options, topology_json(topology),
+        format_topology(topology) +
+            (is_kept ? "" : "plan goes on by what was measured before, when nothing disturbed it\n"));
   }
   ranks->finish();
   return 0;

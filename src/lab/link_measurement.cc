@@ -28,7 +28,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kLinkFormat = 2;
+constexpr int kLinkFormat = 3;
 constexpr const char* kLinkFolder = "links";
 
 constexpr size_t kShortMessage = 8;
@@ -131,7 +131,7 @@ std::vector<AllReducePoint> measure_all_reduce(const std::shared_ptr<Communicato
         std::clamp(static_cast<int>(kSecondsOfPoint / std::max(once, 1e-6)), kLeastRuns, kMostRuns);
     std::vector<double> seconds;
     for (int run = 0; run < runs; ++run) seconds.push_back(seconds_of([&] { program.run(); }));
-    points.push_back({bytes, slowest(*ranks, median(seconds))});
+    points.push_back({bytes, slowest(*ranks, median(seconds)), slowest(*ranks, relative_spread(seconds))});
   }
   return points;
 }
@@ -164,6 +164,27 @@ std::string format_row_of_pairs(const LinkMeasurement& measurement) {
                     fmt::format("{:.2f}", pair.bytes_per_second / 1e9)});
   }
   return format_table({{"ranks"}, {"latency, µs", true}, {"GB/s", true}}, rows);
+}
+
+nlohmann::json load_to_json(const LinkLoad& load) {
+  nlohmann::json ranks = nlohmann::json::array();
+  for (const RankLoad& rank : load.ranks) {
+    ranks.push_back({{"processors", rank.processors},
+                     {"own", rank.own},
+                     {"others", rank.others < 0 ? nlohmann::json() : nlohmann::json(rank.others)},
+                     {"involuntary_switches", rank.involuntary_switches}});
+  }
+  return {{"spread", load.spread}, {"ranks", std::move(ranks)}, {"disturbance", disturbance(load)}};
+}
+
+bool has_undisturbed(const std::filesystem::path& path) {
+  const CachedJson file = load_cached_json(path);
+  if (!file.content) return false;
+  try {
+    return file.content->at("format") == kLinkFormat && file.content->at("load").at("disturbance") == "";
+  } catch (const nlohmann::json::exception&) {
+    return false;
+  }
 }
 
 }  // namespace
@@ -202,15 +223,21 @@ RankLink fitted_link(const std::vector<AllReducePoint>& points, int64_t ranks) {
 
 LinkMeasurement measure_links(const std::shared_ptr<Communicator>& ranks) {
   LinkMeasurement measurement{.hosts = gather_texts(*ranks, host_name())};
+  const LinkWatch watch;
   measurement.pairs = measure_pairs(*ranks);
   measurement.all_reduce = measure_all_reduce(ranks);
   measurement.link = fitted_link(measurement.all_reduce, ranks->size());
   measurement.link.source = "measured between " + describe_ranks(measurement.hosts);
+  std::vector<double> spreads;
   for (const AllReducePoint& point : measurement.all_reduce) {
     const double error =
         std::abs(all_reduce_seconds(measurement.link, point.bytes, ranks->size()) / point.seconds - 1);
     measurement.link_error = std::max(measurement.link_error, error);
+    spreads.push_back(point.spread);
   }
+  measurement.load = {.ranks = watch.loads(*ranks), .spread = median(spreads)};
+  if (const std::string text = disturbance(measurement.load); !text.empty())
+    measurement.link.source += ", while " + text;
   return measurement;
 }
 
@@ -250,8 +277,12 @@ std::string format_links(const LinkMeasurement& measurement) {
                     fmt::format("{:.1f}", 1e6 * all_reduce_seconds(measurement.link, point.bytes, ranks))});
   }
   text += format_table({{"bytes"}, {"µs", true}, {"sent, GB/s", true}, {"µs by the link", true}}, rows);
-  return text + fmt::format("Link: {}; the curve differs from it by {:.0f} % at most\n",
-                            format_link(measurement.link), 100 * measurement.link_error);
+  text += fmt::format("Link: {}; the curve differs from it by {:.0f} % at most\n",
+                      format_link(measurement.link), 100 * measurement.link_error);
+  const std::string disturbed = disturbance(measurement.load);
+  if (disturbed.empty()) return text;
+  return text +
+         fmt::format("Something disturbed this: {}; measure again when nothing else runs\n", disturbed);
 }
 
 nlohmann::json to_json(const LinkMeasurement& measurement) {
@@ -263,7 +294,7 @@ nlohmann::json to_json(const LinkMeasurement& measurement) {
                      {"bytes_per_second", pair.bytes_per_second}});
   }
   for (const AllReducePoint& point : measurement.all_reduce)
-    curve.push_back({{"bytes", point.bytes}, {"seconds", point.seconds}});
+    curve.push_back({{"bytes", point.bytes}, {"seconds", point.seconds}, {"spread", point.spread}});
   return {{"hosts", measurement.hosts},
           {"pairs", std::move(pairs)},
           {"all_reduce", std::move(curve)},
@@ -272,13 +303,17 @@ nlohmann::json to_json(const LinkMeasurement& measurement) {
             {"bytes_per_second", measurement.link.bytes_per_second},
             {"source", measurement.link.source},
             {"error", measurement.link_error}}},
+          {"load", load_to_json(measurement.load)},
           {"mpi", to_json(measurement.mpi)}};
 }
 
-void save_links(const LinkMeasurement& measurement) {
+bool save_links(const LinkMeasurement& measurement) {
+  const std::filesystem::path path = cached_json_path(kLinkFolder, measurement.hosts.at(0));
+  if (!disturbance(measurement.load).empty() && has_undisturbed(path)) return false;
   nlohmann::json content = to_json(measurement);
   content["format"] = kLinkFormat;
-  save_cached_json(cached_json_path(kLinkFolder, measurement.hosts.at(0)), std::move(content));
+  save_cached_json(path, std::move(content));
+  return true;
 }
 
 LoadedLink load_link() {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "analysis/message_time.h"
+#include "lab/link_load.h"
 #include "lab/mpi_memory.h"
 #include "ranks/communicator.h"
 
@@ -28,6 +29,7 @@ struct RankPair {
 struct AllReducePoint {
   int64_t bytes = 0;  // of each rank, in float32
   double seconds = 0;
+  double spread = 0;  // of the times that it is the median of (lab/link_load.h)
 };
 
 struct LinkMeasurement {
@@ -37,6 +39,7 @@ struct LinkMeasurement {
   std::vector<AllReducePoint> all_reduce = {};  // by bytes
   RankLink link = {};                           // that explains these best
   double link_error = 0;  // the most by which a point differs from it, as a share of the point
+  LinkLoad load = {};     // what else ran meanwhile
   MpiMemory mpi = {};     // of the rank that has most; whoever opened the ranks knows it
 };
 
@@ -59,8 +62,9 @@ std::string format_link(const RankLink& link);
 std::string format_links(const LinkMeasurement& measurement);
 nlohmann::json to_json(const LinkMeasurement& measurement);
 
-// In the user's cache, the last measurement that the first host began: one file a host.
-void save_links(const LinkMeasurement& measurement);
+// In the user's cache, the last measurement that the first host began: one file a host. One that was disturbed says so in the
+// link's source, and never takes the place of one that was not: false, where nothing is saved.
+bool save_links(const LinkMeasurement& measurement);
 struct LoadedLink {
   std::optional<RankLink> link = {};
   std::optional<MpiMemory> mpi = {};

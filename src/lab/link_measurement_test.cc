@@ -113,6 +113,26 @@ TEST_F(LinkFileTest, ComesBackOnTheHostThatMeasuredIt) {
   EXPECT_EQ(loaded.mpi->measured_ranks, 3);
 }
 
+// What was measured while others ran is better than nothing, and no better than what was measured before.
+TEST_F(LinkFileTest, DisturbedTakesThePlaceOfDisturbedOnly) {
+  const auto measured = [](double latency_seconds, double others) {
+    LinkMeasurement measurement = of_this_host();
+    measurement.link.latency_seconds = latency_seconds;
+    measurement.load.ranks = {{.host = host_name(), .own = 0.1, .others = others}};
+    return measurement;
+  };
+  EXPECT_TRUE(save_links(measured(1, 0.5)));
+  EXPECT_TRUE(save_links(measured(2, 0.5)));
+  EXPECT_EQ(load_link().link->latency_seconds, 2);
+  EXPECT_TRUE(save_links(measured(3, 0)));
+  EXPECT_EQ(load_link().link->latency_seconds, 3);
+  EXPECT_FALSE(save_links(measured(4, 0.5)));
+  EXPECT_EQ(load_link().link->latency_seconds, 3);
+  EXPECT_NE(format_links(measured(4, 0.5)).find("Something disturbed this: other processes used 0.5 of 1"),
+            std::string::npos);
+  EXPECT_EQ(format_links(measured(3, 0)).find("disturbed"), std::string::npos);
+}
+
 TEST_F(LinkFileTest, DamagedIsNotUsedAndSaysSo) {
   save_links(of_this_host());
   const std::filesystem::path path = cached_json_path("links", host_name());
