@@ -1,9 +1,12 @@
 #include "base/process.h"
 
+#include <fmt/format.h>
 #include <malloc.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -37,6 +40,17 @@ int64_t trimmed_resident_bytes() {
 
 int64_t process_peak_bytes() {
   return bytes_of_key("/proc/self/status", "VmHWM").value_or(0);
+}
+
+bool is_process_running(int64_t process) {
+  if (kill(static_cast<pid_t>(process), 0) != 0 && errno != EPERM) return false;
+  std::ifstream stat(fmt::format("/proc/{}/stat", process));
+  std::string text;
+  std::getline(stat, text);
+  // The state stands behind the command, which is in parentheses and may have some itself.
+  const size_t end_of_command = text.rfind(") ");
+  return end_of_command == std::string::npos ||
+         text.find_first_of("ZX", end_of_command + 2) != end_of_command + 2;
 }
 
 double process_age_seconds() {

@@ -15,6 +15,10 @@ int64_t process_peak_bytes();
 // Resident bytes when malloc has given back what is free.
 int64_t trimmed_resident_bytes();
 
+// Whether there is such a process, of any user, that has not ended. One that has ended keeps its id until its parent asks for its
+// exit code; its files are closed, and its locks are gone.
+bool is_process_running(int64_t process);
+
 // Seconds since this process was started, with a resolution of 0.01 s.
 double process_age_seconds();
 

@@ -10,7 +10,6 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
-#include <csignal>
 #include <ctime>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -19,6 +18,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/process.h"
 #include "io/file.h"
 #include "io/json_file.h"
 
@@ -96,7 +96,7 @@ std::optional<LockHolder> read_owner(const fs::path& file) {
 }
 
 bool has_ended(const LockHolder& owner) {
-  return owner.host == host_name() && kill(static_cast<pid_t>(owner.process), 0) != 0 && errno == ESRCH;
+  return owner.host == host_name() && !is_process_running(owner.process);
 }
 
 UserError refusal(const fs::path& file) {

@@ -5,8 +5,8 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <csignal>
 
+#include "base/process.h"
 #include "io/file.h"
 
 namespace shoehorn {
@@ -26,8 +26,7 @@ FileDescriptor try_lock(const std::filesystem::path& path) {
 }
 
 bool is_abandoned(const std::filesystem::path& path, int64_t process) {
-  const bool lives = kill(static_cast<pid_t>(process), 0) == 0 || errno == EPERM;
-  if (lives && process != getpid()) return false;
+  if (is_process_running(process) && process != getpid()) return false;
   const FileDescriptor descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   return descriptor.is_open() && has_lock(descriptor);
 }

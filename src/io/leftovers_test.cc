@@ -1,6 +1,8 @@
 #include "io/leftovers.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <filesystem>
 
@@ -24,6 +26,16 @@ TEST_F(LeftoversTest, OfADeadProcessIsAbandonedUnlessItIsLocked) {
   ASSERT_TRUE(lock.is_open());
   EXPECT_FALSE(is_abandoned(file_, dead)) << "another process has taken it";
   EXPECT_FALSE(try_lock(file_).is_open());
+}
+
+// As rank 0 of a run whose ranks were all killed, until somebody asks for its exit code.
+TEST_F(LeftoversTest, OfAnEndedProcessThatKeepsItsIdIsAbandoned) {
+  const pid_t ended = fork();
+  if (ended == 0) _exit(0);
+  siginfo_t seen{};
+  ASSERT_EQ(waitid(P_PID, static_cast<id_t>(ended), &seen, WEXITED | WNOWAIT), 0);
+  EXPECT_TRUE(is_abandoned(file_, ended));
+  EXPECT_EQ(waitpid(ended, nullptr, 0), ended);
 }
 
 TEST_F(LeftoversTest, OfThisProcessIsAbandonedUnlessItIsLocked) {
