@@ -13,6 +13,7 @@
 #include "cli_support.h"
 #include "io/checkpoint_directory.h"
 #include "io/json_file.h"
+#include "rank_processes.h"
 
 namespace shoehorn {
 namespace {
@@ -27,46 +28,13 @@ constexpr double kNoHangSeconds = 60;
 class CliRanks : public CliTest {
  protected:
   void SetUp() override {
-    const fs::path library = fs::path(SHOEHORN_PROGRAM).parent_path() / "libshoehorn_mpi.so";
-    if (!fs::exists(library) || std::system("command -v mpirun > /dev/null 2>&1") != 0)
-      GTEST_SKIP() << "no MPI: libopenmpi-dev and openmpi-bin, and a build with them";
+    if (!has_mpi()) GTEST_SKIP() << "no MPI: libopenmpi-dev and openmpi-bin, and a build with them";
   }
 
   static std::vector<std::string> on_ranks(int ranks, std::vector<std::string> words) {
     std::vector<std::string> all = {"launch", "--nproc_per_node", std::to_string(ranks)};
     all.insert(all.end(), words.begin(), words.end());
     return all;
-  }
-
-  // Processes of the program that `launcher` started by mpirun, by their rank.
-  static std::map<int, pid_t> ranks_of(pid_t launcher) {
-    std::map<int, pid_t> ranks;
-    for (const auto& entry : fs::directory_iterator("/proc")) {
-      const std::string name = entry.path().filename().string();
-      if (!std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isdigit(c) != 0; }))
-        continue;
-      if (parent_of(parent_of(std::stoi(name))) != launcher) continue;
-      std::ifstream environment(entry.path() / "environ");
-      for (std::string variable; std::getline(environment, variable, '\0');) {
-        if (variable.starts_with("OMPI_COMM_WORLD_RANK="))
-          ranks[std::stoi(variable.substr(21))] = std::stoi(name);
-      }
-    }
-    return ranks;
-  }
-
-  static pid_t parent_of(pid_t process) {
-    std::ifstream stat("/proc/" + std::to_string(process) + "/stat");
-    std::string id, command, state;
-    pid_t parent = 0;
-    return stat >> id >> command >> state >> parent ? parent : 0;
-  }
-
-  // One that has ended may stay in the table of processes until somebody asks for its exit code.
-  static bool is_running(pid_t process) {
-    std::ifstream stat("/proc/" + std::to_string(process) + "/stat");
-    std::string id, command, state;
-    return static_cast<bool>(stat >> id >> command >> state) && state != "Z" && state != "X";
   }
 
   // A run of two ranks that has done some steps and would go on for long.

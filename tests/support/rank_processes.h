@@ -1,0 +1,53 @@
+// The ranks that a started `shoehorn launch` has, as processes.
+#pragma once
+
+#include <sys/types.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+
+namespace shoehorn::testing {
+
+inline bool has_mpi() {
+  return std::filesystem::exists(std::filesystem::path(SHOEHORN_PROGRAM).parent_path() /
+                                 "libshoehorn_mpi.so") &&
+         std::system("command -v mpirun > /dev/null 2>&1") == 0;
+}
+
+inline pid_t parent_of(pid_t process) {
+  std::ifstream stat("/proc/" + std::to_string(process) + "/stat");
+  std::string id, command, state;
+  pid_t parent = 0;
+  return stat >> id >> command >> state >> parent ? parent : 0;
+}
+
+// Processes of the program that `launcher` started by mpirun, by their rank.
+inline std::map<int, pid_t> ranks_of(pid_t launcher) {
+  std::map<int, pid_t> ranks;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const std::string name = entry.path().filename().string();
+    if (!std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isdigit(c) != 0; }))
+      continue;
+    if (parent_of(parent_of(std::stoi(name))) != launcher) continue;
+    std::ifstream environment(entry.path() / "environ");
+    for (std::string variable; std::getline(environment, variable, '\0');) {
+      if (variable.starts_with("OMPI_COMM_WORLD_RANK="))
+        ranks[std::stoi(variable.substr(21))] = std::stoi(name);
+    }
+  }
+  return ranks;
+}
+
+// One that has ended may stay in the table of processes until somebody asks for its exit code.
+inline bool is_running(pid_t process) {
+  std::ifstream stat("/proc/" + std::to_string(process) + "/stat");
+  std::string id, command, state;
+  return static_cast<bool>(stat >> id >> command >> state) && state != "Z" && state != "X";
+}
+
+}  // namespace shoehorn::testing
