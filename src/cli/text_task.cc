@@ -1,21 +1,17 @@
 #include "cli/text_task.h"
 
 #include <algorithm>
-#include <functional>
 
-#include "analysis/step_profile.h"
 #include "arguments/block_arguments.h"
 #include "base/error.h"
 #include "base/format.h"
 #include "base/plural.h"
-#include "base/stop_request.h"
-#include "cli/notice_printer.h"
+#include "cli/loading_progress.h"
 #include "io/file.h"
 #include "io/model_directory.h"
 #include "model/task.h"
 #include "train/data_description.h"
 #include "train/language_data.h"
-#include "train/progress.h"
 #include "train/text_data.h"
 
 namespace shoehorn {
@@ -26,17 +22,6 @@ LabelMap labels_of(const Model& model) {
   LabelMap labels = model.task().label_map();
   labels.takes_ids = true;
   return labels;
-}
-
-// Gives up where a stop is requested.
-std::function<void(int64_t done, int64_t rows)> tokenizing_progress(const TrainingArguments& args) {
-  const ProgressOptions options = beside_main_work(progress_options(args), ProgressUnit::kTexts);
-  return [options, bar = std::make_shared<std::optional<Progress>>()](int64_t done, int64_t rows) {
-    throw_if_stop_requested();
-    if (!*bar) bar->emplace("tokenize", 0, rows, options);
-    (*bar)->update(done, done);
-    if (done == rows) (*bar)->finish();
-  };
 }
 
 // A name from a file, for a terminal.
@@ -140,15 +125,6 @@ std::string format_samples(const TextTask& task, const LabelMap& labels, int64_t
                      format_reaching(task.train, max_length));
 }
 
-// Gives up where a stop is requested. How many texts there are is not known before they are read.
-std::function<void(int64_t texts)> texts_progress(const TrainingArguments& args) {
-  const ProgressOptions options = beside_main_work(progress_options(args), ProgressUnit::kTexts);
-  return [bar = std::make_shared<Progress>("tokenize", 0, 0, options)](int64_t texts) {
-    throw_if_stop_requested();
-    bar->update(texts, texts);
-  };
-}
-
 }  // namespace
 
 std::string notices_of(const std::string& file, const LoadedDataset& data) {
@@ -194,9 +170,11 @@ Dataset load_evaluation_labels(const TrainingArguments& args, const ModelSource&
   options.columns.preferred_label_columns = trained.preferred_label_columns;
   options.max_samples = args.max_eval_samples.value_or(0);
   options.labels = &labels;
-  options.on_progress = tokenizing_progress(args);
-  const LoadedDataset data = load_dataset(files, tokenizer, args.max_seq_length, options,
-                                          cache_options_of(args, list_companions(source.tokenizer())));
+  const LoadingProgress progress(args);
+  options.on_progress = progress.of_rows();
+  DatasetCacheOptions cache = cache_options_of(args, list_companions(source.tokenizer()));
+  cache.on_progress = progress.of_cache();
+  const LoadedDataset data = load_dataset(files, tokenizer, args.max_seq_length, options, cache);
   notices += describe_columns(data, data.dataset) + notices_of(files.name(), data);
   if (const std::string reaching = format_reaching(data.dataset, args.max_seq_length); !reaching.empty())
     notices += fmt::format("longest {}{}\n", plural_count(data.dataset.max_length(), "token"), reaching);
@@ -213,10 +191,12 @@ LanguageModelLimits limits_of(const Model& model) {
 
 LanguageReader language_reader(const TrainingArguments& args, const ModelSource& source,
                                const Tokenizer& tokenizer) {
+  const LoadingProgress progress(args);
   return {.tokenizer = tokenizer,
           .model = limits_of(*source.model),
           .tokenizer_files = list_companions(source.tokenizer()),
-          .on_progress = texts_progress(args)};
+          .on_progress = progress.of_texts(),
+          .on_cache_progress = progress.of_cache()};
 }
 
 void load_language_task(TrainingArguments& args, const ModelSource& source, const Tokenizer& tokenizer,
@@ -264,8 +244,10 @@ void load_classification_task(TrainingArguments& args, const ModelSource& source
   LoadOptions options = load_options_of(args);
   if (!is_split) options.max_samples = args.max_train_samples.value_or(0);
   options.find = {.problem = problem_of(args), .model = &model_labels};
-  options.on_progress = tokenizing_progress(args);
-  const DatasetCacheOptions cache = cache_options_of(args, list_companions(source.tokenizer()));
+  const LoadingProgress progress(args);
+  options.on_progress = progress.of_rows();
+  DatasetCacheOptions cache = cache_options_of(args, list_companions(source.tokenizer()));
+  cache.on_progress = progress.of_cache();
   LoadedDataset train = load_dataset(files, tokenizer, args.max_seq_length, options, cache);
   check_can_be_learned(train.labels, train.dataset, files.name());
   source.model->set_labels(train.labels);
@@ -289,7 +271,7 @@ void load_classification_task(TrainingArguments& args, const ModelSource& source
     validation.labels = &train.labels;
     validation.columns.preferred_text_columns = train.text_columns;
     validation.columns.preferred_label_columns = task.label_columns;
-    validation.on_progress = tokenizing_progress(args);
+    validation.on_progress = progress.of_rows();
     LoadedDataset loaded = load_dataset(validation_files, tokenizer, args.max_seq_length, validation, cache);
     const std::string others = format_other_columns(train, loaded, validation_files.name());
     if (!others.empty()) {

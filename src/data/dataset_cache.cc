@@ -33,6 +33,13 @@ namespace {
 constexpr int kVersion = 3;
 constexpr const char* kHint = "remove the directory, or give --overwrite_cache to tokenize the text again";
 
+using ByteProgress = std::function<void(int64_t done, int64_t bytes)>;
+
+ByteProgress progress_of(const DatasetCacheOptions& cache, CacheWork work) {
+  if (!cache.on_progress) return {};
+  return [&cache, work](int64_t done, int64_t bytes) { cache.on_progress(work, done, bytes); };
+}
+
 // A name beside `final` that nobody reads by.
 fs::path temporary_name(const fs::path& final) {
   static std::atomic<int64_t> counter{0};
@@ -102,7 +109,8 @@ struct OpenedDataSet {
   Dataset dataset;
 };
 
-OpenedDataSet open_data_set(const fs::path& directory, const std::string& key) {
+OpenedDataSet open_data_set(const fs::path& directory, const std::string& key,
+                            const DatasetCacheOptions& cache) {
   const std::optional<Manifest> manifest = read_manifest(directory);
   const fs::path path = directory / kDataSetFile;
   if (!manifest || !manifest->contains(kDataSetFile))
@@ -115,7 +123,8 @@ OpenedDataSet open_data_set(const fs::path& directory, const std::string& key) {
                       fmt::format("expected the data set of the key {}, got that of {}", key, identity.key));
   }
   const auto source = std::make_shared<const ShardSource>(directory, identity.shards, *manifest,
-                                                          std::move(identity.content_hash));
+                                                          std::move(identity.content_hash),
+                                                          progress_of(cache, CacheWork::kVerifyTokens));
   return {.path = path, .file = file, .dataset = Dataset(source)};
 }
 
@@ -132,7 +141,7 @@ std::vector<fs::file_time_type> write_times(const DataFiles& files) {
 }
 
 void write_data_set(const DataFiles& texts, const std::string& key, const fs::path& final,
-                    const Stream& stream) {
+                    const DatasetCacheOptions& cache, const Stream& stream) {
   StagedDataSet staged(final);
   const ChecksummedFiles checksums(staged.path());
   std::vector<std::string> shards;
@@ -144,13 +153,13 @@ void write_data_set(const DataFiles& texts, const std::string& key, const fs::pa
   Manifest written;
   for (const auto& [name, listed] : checksums.files())
     written[name] = {listed.bytes, ListedFile::Check::kXxh128, listed.xxh128};
-  const ShardSource source(staged.path(), shards, written);
+  const ShardSource source(staged.path(), shards, written, {}, progress_of(cache, CacheWork::kVerifyTokens));
   file.update({{"version", kVersion},
                {"key", key},
                {"source", texts.name()},
                {"samples", source.facts().size},
                {"tokens", source.facts().of(TokenStream::kInput).tokens},
-               {"content_hash", source.content_hash()},
+               {"content_hash", hash_samples(source, progress_of(cache, CacheWork::kHashTokens))},
                {"shards", shards}});
   write_json_atomic(staged.path() / kDataSetFile, file);
   write_manifest(staged.path(), checksums.files());
@@ -167,10 +176,10 @@ OpenedDataSet open_or_write(const DataFiles& texts, const std::string& key, cons
     remove_leftovers(cache.directory);
     // Without overwrite, one that is there by now was made by another process meanwhile, and stays.
     if (cache.overwrite && path_exists(final)) discard(final);
-    write_data_set(texts, key, final, stream);
+    write_data_set(texts, key, final, cache, stream);
   }
   try {
-    return open_data_set(final, key);
+    return open_data_set(final, key, cache);
   } catch (const DamagedFile& damage) {
     throw DamagedFile(damage.path(), damage.defect(), kHint);
   }
@@ -194,16 +203,23 @@ std::string hash_of(const json& what) {
 }
 
 // What tells files apart: the bytes and the format of each.
-void add_content(json& what, const DataFiles& files) {
+void add_content(json& what, const DataFiles& files, const ByteProgress& on_progress) {
+  if (std::ranges::any_of(files.paths(), is_standard_input)) {
+    throw user_error(
+        "[--dataset_cache] expected files, got standard input, which cannot be read again; leave --dataset_cache out, "
+        "or write the text into a file");
+  }
   std::vector<std::string> contents;
   std::vector<std::string> formats;
+  const int64_t bytes = bytes_of_files(files.paths());
+  int64_t bytes_before = 0;
   for (const fs::path& path : files.paths()) {
-    if (is_standard_input(path)) {
-      throw user_error(
-          "[--dataset_cache] expected files, got standard input, which cannot be read again; leave --dataset_cache out, "
-          "or write the text into a file");
-    }
-    contents.push_back(content_of_file(path));
+    int64_t bytes_of_file = 0;
+    contents.push_back(content_of_file(path, [&](int64_t bytes_so_far) {
+      bytes_of_file = bytes_so_far;
+      if (on_progress) on_progress(bytes_before + bytes_so_far, bytes);
+    }));
+    bytes_before += bytes_of_file;
     formats.push_back(without_compression(path).extension().string());
   }
   if (contents.size() == 1) {
@@ -215,7 +231,8 @@ void add_content(json& what, const DataFiles& files) {
 
 }  // namespace
 
-std::string dataset_key(const DataFiles& files, const LoadOptions& options, const std::string& tokenizer) {
+std::string dataset_key(const DataFiles& files, const LoadOptions& options, const std::string& tokenizer,
+                        const ByteProgress& on_progress) {
   json what = {{"version", kVersion},
                {"tokenizer", tokenizer},
                {"text_columns", options.columns.text_column_names},
@@ -223,7 +240,7 @@ std::string dataset_key(const DataFiles& files, const LoadOptions& options, cons
                {"id_column", options.columns.id_column_name},
                {"max_samples", options.max_samples},
                {"read_labels", options.read_labels}};
-  add_content(what, files);
+  add_content(what, files, on_progress);
   const ColumnOptions& columns = options.columns;
   if (!columns.preferred_text_columns.empty())
     what["preferred_text_columns"] = columns.preferred_text_columns;
@@ -240,17 +257,20 @@ LoadedDataset load_cached_dataset(const DataFiles& files, const TokenizeFunction
   const Stream stream = [&](const fs::path& directory, std::vector<std::string>& shards) {
     return to_json(stream_dataset(files, tokenize, options, directory, shards));
   };
-  return loaded_from(open_or_write(files, dataset_key(files, options, cache.tokenizer), cache, stream),
-                     loaded_dataset_from_json, &LoadedDataset::dataset);
+  const std::string key =
+      dataset_key(files, options, cache.tokenizer, progress_of(cache, CacheWork::kHashTexts));
+  return loaded_from(open_or_write(files, key, cache, stream), loaded_dataset_from_json,
+                     &LoadedDataset::dataset);
 }
 
-std::string texts_key(const DataFiles& files, const TextOptions& options, const std::string& tokenizer) {
+std::string texts_key(const DataFiles& files, const TextOptions& options, const std::string& tokenizer,
+                      const ByteProgress& on_progress) {
   json what = {{"version", kVersion},
                {"samples", "texts"},
                {"tokenizer", tokenizer},
                {"text_column", options.text_column},
                {"keep_linebreaks", options.keep_linebreaks}};
-  add_content(what, files);
+  add_content(what, files, on_progress);
   if (!options.preferred_text_column.empty()) what["preferred_text_column"] = options.preferred_text_column;
   if (options.end_token) what["end_token"] = *options.end_token;
   return hash_of(what);
@@ -261,8 +281,9 @@ LoadedTexts load_cached_texts(const DataFiles& files, const TokenizeFunction& to
   const Stream stream = [&](const fs::path& directory, std::vector<std::string>& shards) {
     return to_json(stream_texts(files, tokenize, options, directory, shards));
   };
-  return loaded_from(open_or_write(files, texts_key(files, options, cache.tokenizer), cache, stream),
-                     loaded_texts_from_json, &LoadedTexts::texts);
+  const std::string key =
+      texts_key(files, options, cache.tokenizer, progress_of(cache, CacheWork::kHashTexts));
+  return loaded_from(open_or_write(files, key, cache, stream), loaded_texts_from_json, &LoadedTexts::texts);
 }
 
 }  // namespace shoehorn

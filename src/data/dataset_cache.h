@@ -14,7 +14,9 @@
 // SystemError naming the path where the system failed.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 
 #include "data/load_dataset.h"
@@ -22,15 +24,23 @@
 
 namespace shoehorn {
 
+// What is read besides the texts that are tokenized, as many bytes as there are: the files of texts for their key; files of
+// tokens, to be verified; the tokens of a new data set, for the hash of its content.
+enum class CacheWork : uint8_t { kHashTexts, kVerifyTokens, kHashTokens };
+
 struct DatasetCacheOptions {
   std::filesystem::path directory = {};  // DIR, made where it is absent
   bool overwrite = false;                // tokenize again, and replace what is there
   std::string tokenizer = {};            // what tells tokenizers apart, their maximal length included
+  // Told, after each piece, of the bytes of one work that are done, out of all; may be unset. What it throws ends the work, and
+  // nothing is left of a data set that is not whole.
+  std::function<void(CacheWork work, int64_t done, int64_t bytes)> on_progress = {};
 };
 
-// The key of files under such options. Reads all of them, as they lie on the disk. UserError: standard input, which
-// can be read once.
-std::string dataset_key(const DataFiles& files, const LoadOptions& options, const std::string& tokenizer);
+// The key of files under such options. Reads all of them, as they lie on the disk, and tells `on_progress`, which may be
+// unset. UserError: standard input, which can be read once.
+std::string dataset_key(const DataFiles& files, const LoadOptions& options, const std::string& tokenizer,
+                        const std::function<void(int64_t done, int64_t bytes)>& on_progress = {});
 
 // load_dataset from the cache; what it lacks is tokenized to it first. Every byte is read and checked when a
 // data set is opened, and its files stay open. Of data sets that a killed process left unfinished those in
@@ -40,7 +50,8 @@ LoadedDataset load_cached_dataset(const DataFiles& files, const TokenizeFunction
 
 // The same of the texts of a language model. How blocks are cut from them is no part of the key: other blocks need
 // no text tokenized again.
-std::string texts_key(const DataFiles& files, const TextOptions& options, const std::string& tokenizer);
+std::string texts_key(const DataFiles& files, const TextOptions& options, const std::string& tokenizer,
+                      const std::function<void(int64_t done, int64_t bytes)>& on_progress = {});
 LoadedTexts load_cached_texts(const DataFiles& files, const TokenizeFunction& tokenize,
                               const TextOptions& options, const DatasetCacheOptions& cache);
 

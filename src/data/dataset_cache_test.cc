@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "data/block_source.h"
 #include "io/compress_testing.h"
+#include "io/file_content.h"
 #include "io/file_operations.h"
 #include "io/json_file.h"
 #include "io/manifest.h"
@@ -295,6 +296,79 @@ TEST_F(DatasetCache, ProgressCountsRows) {
       .on_progress = [&](int64_t done, int64_t rows) { calls.emplace_back(done, rows); }};
   load(text, options);
   EXPECT_EQ(calls, (std::vector<std::pair<int64_t, int64_t>>{{512, 1300}, {1024, 1300}, {1300, 1300}}));
+}
+
+// What is read before and behind the tokenizing is told too, byte for byte: texts of several files, tokens of several shards.
+TEST_F(DatasetCache, ProgressCountsBytes) {
+  const std::string word(size_t{2} << 20, 'w');
+  const std::vector<fs::path> texts = {directory_.write("a.csv", csv_of(7, word)),
+                                       directory_.write("b.csv", csv_of(5, word))};
+  const int64_t text_bytes = bytes_of_files(texts);
+  struct Told {
+    CacheWork work;
+    int64_t last = 0;
+    int64_t bytes = 0;
+    int64_t times = 0;
+  };
+  std::vector<Told> told;
+  DatasetCacheOptions options{.directory = cache(), .tokenizer = "bytes"};
+  options.on_progress = [&](CacheWork work, int64_t done, int64_t bytes) {
+    if (told.empty() || told.back().work != work || told.back().last == told.back().bytes)
+      told.push_back({.work = work, .bytes = bytes});
+    EXPECT_GT(done, told.back().last);
+    EXPECT_EQ(bytes, told.back().bytes);
+    told.back().last = done;
+    ++told.back().times;
+  };
+  const auto works = [&] {
+    std::vector<CacheWork> all;
+    for (const Told& one : told) {
+      all.push_back(one.work);
+      EXPECT_EQ(one.last, one.bytes);
+      EXPECT_GT(one.times, 10) << "a bar that moves";
+    }
+    return all;
+  };
+  const LoadedDataset first = load_cached_dataset(DataFiles(texts), byte_tokens(), {}, options);
+  EXPECT_EQ(works(), (std::vector{CacheWork::kHashTexts, CacheWork::kVerifyTokens, CacheWork::kHashTokens,
+                                  CacheWork::kVerifyTokens}));
+  ASSERT_EQ(told.size(), 4U);
+  EXPECT_EQ(told[0].bytes, text_bytes);
+  std::vector<fs::path> shards;
+  for (const std::string& name : list_directory(first.files)) {
+    if (name.ends_with(".tokens")) shards.push_back(first.files / name);
+  }
+  EXPECT_GT(shards.size(), 1U);
+  EXPECT_EQ(told[1].bytes, bytes_of_files(shards));
+  EXPECT_EQ(told[2].bytes, first.dataset.token_count() * 4);
+  EXPECT_EQ(told[3].bytes, told[1].bytes);
+  told.clear();
+  load_cached_dataset(DataFiles(texts), byte_tokens(), {}, options);
+  EXPECT_EQ(works(), (std::vector{CacheWork::kHashTexts, CacheWork::kVerifyTokens}));
+}
+
+// Whoever is told may end each work: nothing is left of a data set that is not whole, and one that is whole stays.
+TEST_F(DatasetCache, ItEndsWhereItIsToldTo) {
+  struct Ended {};
+  const fs::path text = directory_.write("train.csv", csv_of(1300));
+  for (const CacheWork ended : {CacheWork::kHashTexts, CacheWork::kHashTokens, CacheWork::kVerifyTokens}) {
+    for (const int64_t entries_before : {0, 1}) {
+      fs::remove_all(cache());
+      fs::create_directory(cache());
+      if (entries_before == 1) load(text);
+      DatasetCacheOptions options{.directory = cache(), .tokenizer = "bytes"};
+      options.on_progress = [&](CacheWork work, int64_t, int64_t) {
+        if (work == ended) throw Ended();
+      };
+      const auto end = [&] { load_cached_dataset(text, byte_tokens(), {}, options); };
+      if (entries_before == 1 && ended == CacheWork::kHashTokens) {
+        end();  // what is there is hashed no more
+      } else {
+        EXPECT_THROW(end(), Ended);
+      }
+      EXPECT_EQ(entries(), entries_before);
+    }
+  }
 }
 
 // Blocks of files are those of memory, and other blocks tokenize nothing again.

@@ -10,6 +10,8 @@ namespace shoehorn {
 namespace {
 
 constexpr int64_t kLengthsAtOnce = 4096;
+constexpr int64_t kIdBytes = sizeof(int32_t);
+constexpr int64_t kBytesBetweenProgress = int64_t{1} << 20;
 
 // Adds values to a hash, many at a time; they count as if they were one array.
 template <typename T>
@@ -67,9 +69,13 @@ void add_tokens(const SampleSource& source, TokenStream stream, ContentHash& has
   });
 }
 
-void add_ids(const SampleSource& source, TokenStream stream, ContentHash& hash) {
-  add_tokens<int32_t>(source, stream, hash,
-                      [&](int64_t sample, std::span<int32_t> row) { source.copy_ids(sample, stream, row); });
+// `on_ids` is told of those of each sample.
+template <typename OnIds>
+void add_ids(const SampleSource& source, TokenStream stream, ContentHash& hash, const OnIds& on_ids) {
+  add_tokens<int32_t>(source, stream, hash, [&](int64_t sample, std::span<int32_t> row) {
+    source.copy_ids(sample, stream, row);
+    on_ids(row);
+  });
 }
 
 void add_labels(const SampleSource& source, ContentHash& hash) {
@@ -117,8 +123,6 @@ TokenStream labelled_stream(LabelKind kind) {
   return is_of_input ? TokenStream::kInput : TokenStream::kDecoder;
 }
 
-// Offsets say where each of the arrays ends but the labels, which end it. Checkpoints keep the hash: what a data set of
-// one stream without documents gives stays as it is.
 void SourceFacts::append(const SourceFacts& other) {
   size += other.size;
   has_token_types = has_token_types || other.has_token_types;
@@ -135,22 +139,41 @@ void SourceFacts::append(const SourceFacts& other) {
 }
 
 std::string SampleSource::content_hash() const {
+  return hash_samples(*this);
+}
+
+// Offsets say where each of the arrays ends but the labels, which end it. Checkpoints keep the hash: what a data set of
+// one stream without documents gives stays as it is.
+std::string hash_samples(const SampleSource& source,
+                         const std::function<void(int64_t done, int64_t bytes)>& on_progress) {
+  const SourceFacts& facts = source.facts();
+  int64_t bytes = 0;
+  for (const StreamFacts& stream : facts.streams) bytes += stream.tokens * kIdBytes;
+  int64_t done_bytes = 0;
+  int64_t told_bytes = 0;
+  const auto on_ids = [&](std::span<const int32_t> ids) {
+    done_bytes += std::ssize(ids) * kIdBytes;
+    if (!on_progress || (done_bytes - told_bytes < kBytesBetweenProgress && done_bytes < bytes)) return;
+    told_bytes = done_bytes;
+    on_progress(done_bytes, bytes);
+  };
   ContentHash hash;
-  add_offsets(*this, TokenStream::kInput, hash);
-  add_ids(*this, TokenStream::kInput, hash);
-  const std::array kinds = {static_cast<uint8_t>(facts_.labels.kind),
-                            static_cast<uint8_t>(facts_.has_token_types)};
+  add_offsets(source, TokenStream::kInput, hash);
+  add_ids(source, TokenStream::kInput, hash, on_ids);
+  const std::array kinds = {static_cast<uint8_t>(facts.labels.kind),
+                            static_cast<uint8_t>(facts.has_token_types)};
   hash.add(std::as_bytes(std::span(kinds)));
-  if (facts_.has_token_types) {
-    add_tokens<uint8_t>(*this, TokenStream::kInput, hash,
-                        [this](int64_t sample, std::span<int32_t> row) { copy_token_types(sample, row); });
+  if (facts.has_token_types) {
+    add_tokens<uint8_t>(source, TokenStream::kInput, hash, [&](int64_t sample, std::span<int32_t> row) {
+      source.copy_token_types(sample, row);
+    });
   }
-  if (facts_.of(TokenStream::kDecoder).tokens > 0) {
-    add_offsets(*this, TokenStream::kDecoder, hash);
-    add_ids(*this, TokenStream::kDecoder, hash);
+  if (facts.of(TokenStream::kDecoder).tokens > 0) {
+    add_offsets(source, TokenStream::kDecoder, hash);
+    add_ids(source, TokenStream::kDecoder, hash, on_ids);
   }
-  if (facts_.most_documents > 1) add_documents(*this, hash);
-  add_labels(*this, hash);
+  if (facts.most_documents > 1) add_documents(source, hash);
+  add_labels(source, hash);
   return hash.hex();
 }
 

@@ -18,6 +18,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 
@@ -125,6 +126,11 @@ class SampleSource {
   // Set while the source is made.
   SourceFacts facts_;
 };
+
+// SampleSource::content_hash() as the samples themselves give it. `on_progress` is told of the bytes of ids that were read,
+// 4 a token, out of all; it may be unset, and what it throws ends the reading.
+std::string hash_samples(const SampleSource& source,
+                         const std::function<void(int64_t done, int64_t bytes)>& on_progress = {});
 
 // Samples whose tokens lie end to end, so that any stretch of the input is one read, wherever samples begin.
 class ContiguousSource : public SampleSource {

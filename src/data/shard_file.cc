@@ -197,15 +197,17 @@ ShardLayout::ShardLayout(const ShardHeader& header) {
 ShardFile::ShardFile(ReadOnlyFile file, const ShardHeader& header)
     : file_(std::move(file)), header_(header), layout_(header) {}
 
-ShardFile ShardFile::open(const std::filesystem::path& path, const std::optional<ListedFile>& listed) {
+ShardFile ShardFile::open(const std::filesystem::path& path, const std::optional<ListedFile>& listed,
+                          const std::function<void(int64_t bytes)>& on_bytes) {
   ReadOnlyFile file = ReadOnlyFile::open(path);
   const ShardHeader header = read_header(file);
   ShardFile shard(std::move(file), header);
-  shard.check_content(listed);
+  shard.check_content(listed, on_bytes);
   return shard;
 }
 
-void ShardFile::check_content(const std::optional<ListedFile>& listed) {
+void ShardFile::check_content(const std::optional<ListedFile>& listed,
+                              const std::function<void(int64_t bytes)>& on_bytes) {
   std::optional<ListedFileCheck> check;
   if (listed) check.emplace(path(), file_.bytes(), *listed);
   if (file_.bytes() != layout_.bytes) {
@@ -220,6 +222,7 @@ void ShardFile::check_content(const std::optional<ListedFile>& listed) {
     file_.read_at(at, piece);
     if (check) check->update(piece);
     content.see(at, piece);
+    if (on_bytes) on_bytes(at + std::ssize(piece));
   }
   if (check) check->finish();
   facts_ = content.finish();

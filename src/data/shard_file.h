@@ -18,6 +18,7 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <span>
 
@@ -59,8 +60,10 @@ struct ShardLayout {
 class ShardFile {
  public:
   // Reads the whole file once, and checks that it is what `listed` says and that no offset, id or label is out of its
-  // range: what is read later cannot be. UserError, DamagedFile among them, which name file and defect.
-  static ShardFile open(const std::filesystem::path& path, const std::optional<ListedFile>& listed);
+  // range: what is read later cannot be. UserError, DamagedFile among them, which name file and defect. `on_bytes`: as of
+  // content_of_file (io/file_content.h).
+  static ShardFile open(const std::filesystem::path& path, const std::optional<ListedFile>& listed,
+                        const std::function<void(int64_t bytes)>& on_bytes = {});
 
   const SourceFacts& facts() const { return facts_; }
   const std::filesystem::path& path() const { return file_.path(); }
@@ -89,7 +92,8 @@ class ShardFile {
   };
 
   ShardFile(ReadOnlyFile file, const ShardHeader& header);
-  void check_content(const std::optional<ListedFile>& listed);
+  void check_content(const std::optional<ListedFile>& listed,
+                     const std::function<void(int64_t bytes)>& on_bytes);
   Range range(int64_t sample, TokenStream stream) const;
   Range range_of(int64_t sample, TokenStream stream, size_t wanted) const;
   void copy_ids_at(TokenStream stream, int64_t first, std::span<int32_t> to) const;

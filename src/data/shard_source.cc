@@ -4,21 +4,30 @@
 
 #include "base/error.h"
 #include "base/open_files.h"
+#include "io/file_content.h"
 
 namespace shoehorn {
 
 ShardSource::ShardSource(const std::filesystem::path& directory, std::span<const std::string> names,
-                         const Manifest& manifest, std::string content_hash)
+                         const Manifest& manifest, std::string content_hash,
+                         const std::function<void(int64_t done, int64_t bytes)>& on_progress)
     : content_hash_(std::move(content_hash)) {
   if (names.empty()) throw user_error("[{}] expected files of tokens, got none", directory.string());
   allow_open_files(std::ssize(names));
+  std::vector<std::filesystem::path> paths;
+  for (const std::string& name : names) paths.push_back(directory / name);
+  const int64_t bytes = bytes_of_files(paths);
+  int64_t bytes_before = 0;
   for (const std::string& name : names) {
     const auto listed = manifest.find(name);
     if (listed == manifest.end()) {
       throw user_error("[{}] expected a checksum of {} in {}, got none", directory.string(), name,
                        kManifestName);
     }
-    ShardFile shard = ShardFile::open(directory / name, listed->second);
+    ShardFile shard = ShardFile::open(directory / name, listed->second, [&](int64_t bytes_of_shard) {
+      if (on_progress) on_progress(bytes_before + bytes_of_shard, bytes);
+    });
+    bytes_before += listed->second.bytes;
     const SourceFacts& facts = shard.facts();
     const bool decodes = facts.of(TokenStream::kDecoder).tokens > 0;
     if (!shards_.empty() &&

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -16,9 +17,12 @@ class ShardSource final : public ContiguousSource {
  public:
   // Opens the files of `names` below the directory, in this order, which stay open, and reads each once
   // (ShardFile::open). `manifest` lists them. `content_hash`: what content_hash() gives, empty where it is not known.
-  // UserError: no files, files that are not of one data set, those of ShardFile::open. SystemError of allow_open_files.
+  // `on_progress` is told of the bytes that were read, out of all files', and may be unset; what it throws ends the
+  // reading. UserError: no files, files that are not of one data set, those of ShardFile::open. SystemError of
+  // allow_open_files.
   ShardSource(const std::filesystem::path& directory, std::span<const std::string> names,
-              const Manifest& manifest, std::string content_hash = {});
+              const Manifest& manifest, std::string content_hash = {},
+              const std::function<void(int64_t done, int64_t bytes)>& on_progress = {});
 
   int64_t length(int64_t sample, TokenStream stream) const override;
   void copy_lengths(int64_t first, TokenStream stream, std::span<int32_t> to) const override;

@@ -10,6 +10,7 @@
 #include "arguments/training_arguments.h"
 #include "data/block_source.h"
 #include "data/dataset.h"
+#include "data/dataset_cache.h"
 #include "tokenize/tokenizer.h"
 
 namespace shoehorn {
@@ -29,6 +30,8 @@ struct LanguageReader {
   std::string preferred_text_column = {};                   // TextOptions::preferred_text_column
   // Told of the texts of a file that are tokenized; may be unset.
   std::function<void(int64_t texts)> on_progress = {};
+  // DatasetCacheOptions::on_progress.
+  std::function<void(CacheWork work, int64_t done, int64_t bytes)> on_cache_progress = {};
 };
 
 // Blocks of a file, or of a part of its texts.
