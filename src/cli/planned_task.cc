@@ -1,5 +1,6 @@
 #include "cli/planned_task.h"
 
+#include <optional>
 #include <utility>
 
 #include "cli/text_task.h"
@@ -34,7 +35,10 @@ PlannedTask open_planned_task(const ParsedArguments& parsed) {
   TrainingArguments& args = planned.arguments;
   planned.source = open_model(args, true, false);
   const Model& model = *planned.source.model;
+  // A plan that is too large is shown as such; this process may hold more than its budget.
+  const auto budget = std::exchange(args.memory_budget, std::nullopt);
   TextTask task = load_text_task(args, planned.source, parsed.sets("max_seq_length"));
+  args.memory_budget = budget;
   planned.text = task.summary + task.notices;
   planned.has_samples = !args.train_file.empty();
   planned.train = planned.has_samples ? std::move(task.train) : longest_samples(args, model);

@@ -223,7 +223,7 @@ void DatasetBuilder::reserve(int64_t samples, int64_t tokens) {
 
 void DatasetBuilder::append_ids(TokenStream stream, std::span<const int32_t> ids) {
   MemorySource::TokenRows& rows = source_.rows_of(stream);
-  rows.ids.insert(rows.ids.end(), ids.begin(), ids.end());
+  rows.ids.append(ids);
   rows.offsets.push_back(static_cast<int64_t>(rows.ids.size()));
   StreamFacts& facts = source_.facts_.of(stream);
   facts.tokens += std::ssize(ids);
@@ -234,14 +234,14 @@ void DatasetBuilder::append_ids(TokenStream stream, std::span<const int32_t> ids
 
 // Of the sample whose ids were just appended.
 void DatasetBuilder::append_token_types(const NewSample& sample) {
-  std::vector<uint8_t>& types = source_.token_types_;
+  GrowingArray<uint8_t>& types = source_.token_types_;
   const std::span<const int32_t> added = sample.token_type_ids;
   const bool are_zeros = std::ranges::all_of(added, [](int32_t type) { return type == 0; });
   if (are_zeros && types.empty()) return;
   source_.facts_.has_token_types = true;
   const size_t tokens = source_.rows_of(TokenStream::kInput).ids.size();
   types.resize(tokens - added.size());
-  types.insert(types.end(), added.begin(), added.end());
+  for (const int32_t type : added) types.push_back(static_cast<uint8_t>(type));
   types.resize(tokens);
 }
 

@@ -133,8 +133,8 @@ struct NewSample {
 // CHECKs the sizes.
 void check_sample(const NewSample& sample, int64_t index);
 
-// Makes a Dataset in memory sample by sample. Arrays grow by doubling while they are built and are cut to size
-// by finish().
+// Makes a Dataset in memory sample by sample. Arrays of tokens grow in place (base/growing_array.h) while they are built and
+// are cut to size by finish().
 class DatasetBuilder {
  public:
   void reserve(int64_t samples, int64_t tokens);
@@ -146,6 +146,8 @@ class DatasetBuilder {
   }
 
   int64_t size() const { return source_.distinct_size(); }
+  // Of what was added, with the room to grow.
+  int64_t memory_bytes() const { return source_.memory_bytes(); }
 
   void set_class_labels(std::vector<int32_t> labels);                   // one a sample
   void set_value_labels(std::vector<float> labels, int64_t width = 1);  // `width` a sample, end to end

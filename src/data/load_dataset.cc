@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "data/memory_watch.h"
 #include "data/shard_writer.h"
 #include "data/similar_labels.h"
 #include "io/input_stream.h"
@@ -143,7 +144,7 @@ class LabelCells {
       if (cells_.files.empty() || cells_.files.back().name != file.name)
         cells_.files.push_back({file.name, cells_.rows() + file.first_row});
     }
-    cells_.row_lines.insert(cells_.row_lines.end(), piece.row_lines.begin(), piece.row_lines.end());
+    cells_.row_lines.append(piece.row_lines);
   }
 
   Table& cells() { return cells_; }
@@ -175,7 +176,10 @@ int64_t rows_wanted(const LoadOptions& options, int64_t rows) {
 
 LoadedDataset load_dataset(const DataFiles& files, const TokenizeFunction& tokenize,
                            const LoadOptions& options) {
-  Table table = read_table(files, options.table);
+  MemoryWatch memory(files, options.memory_budget_bytes);
+  if (!options.table.format) memory.check_table();
+  Table table = read_table(files, options.table,
+                           [&](const Table& so_far) { memory.check(so_far.memory_bytes(), so_far.rows()); });
   FoundColumns found = find_columns(table, options);
   LoadedDataset loaded = described(table, found);
   loaded.invalid_utf8 = table.invalid_utf8;
@@ -189,6 +193,7 @@ LoadedDataset load_dataset(const DataFiles& files, const TokenizeFunction& token
                   [&](int64_t, const TokenizedExample& encoding) {
                     builder.add(encoding.input_ids, encoding.token_type_ids);
                   });
+    memory.check(table.memory_bytes() + builder.memory_bytes(), end);
     report_progress(options, end, rows);
   }
   LabelRows labels = label_rows(table, found);

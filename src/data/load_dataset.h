@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -43,6 +44,8 @@ struct LoadOptions {
   const LabelMap* labels = nullptr;
   // How to find the labels in this file.
   FindLabelsOptions find = {};
+  // What the process may hold while a data set is read into memory (data/memory_watch.h); unset: what the system leaves.
+  std::optional<int64_t> memory_budget_bytes = {};
   // Told of the rows that are tokenized, out of all; may be unset.
   std::function<void(int64_t done, int64_t rows)> on_progress = {};
 };
@@ -62,7 +65,8 @@ struct LoadedDataset {
 
 // The tokenizer gets a few hundred texts at a time; they live only during the call. Errors: UserError and
 // SystemError of read_table and find_text_columns; UserError for a missing label column, a list instead of a
-// text, the errors of find_labels, class_labels and value_labels, and for a tokenizer that returns no tokens.
+// text, the errors of find_labels, class_labels and value_labels, and for a tokenizer that returns no tokens; those of
+// MemoryWatch, since texts are held until all are tokenized.
 LoadedDataset load_dataset(const DataFiles& files, const TokenizeFunction& tokenize,
                            const LoadOptions& options = {});
 

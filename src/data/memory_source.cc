@@ -5,15 +5,15 @@
 namespace shoehorn {
 namespace {
 
-template <typename T>
-int64_t bytes_of(const std::vector<T>& values) {
-  return static_cast<int64_t>(values.capacity() * sizeof(T));
+template <typename Array>
+int64_t bytes_of(const Array& values) {
+  return static_cast<int64_t>(values.capacity() * sizeof(typename Array::value_type));
 }
 
 }  // namespace
 
 MemorySource::Range MemorySource::range(int64_t sample, TokenStream stream) const {
-  const std::vector<int64_t>& offsets = rows_of(stream).offsets;
+  const GrowingArray<int64_t>& offsets = rows_of(stream).offsets;
   if (offsets.size() == 1) return {0, 0};
   const size_t at = row(sample);
   return {static_cast<size_t>(offsets[at]), static_cast<size_t>(offsets[at + 1] - offsets[at])};

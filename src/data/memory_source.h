@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/growing_array.h"
 #include "data/sample_source.h"
 
 namespace shoehorn {
@@ -39,8 +40,8 @@ class MemorySource final : public ContiguousSource {
   friend class DatasetBuilder;
 
   struct TokenRows {
-    std::vector<int64_t> offsets = {0};
-    std::vector<int32_t> ids;
+    GrowingArray<int64_t> offsets = {0};
+    GrowingArray<int32_t> ids;
   };
   struct Range {
     size_t begin;
@@ -56,7 +57,7 @@ class MemorySource final : public ContiguousSource {
 
   int64_t repeats_ = 1;
   std::array<TokenRows, kTokenStreams.size()> rows_;  // the decoder's without samples where it has no tokens
-  std::vector<uint8_t> token_types_;
+  GrowingArray<uint8_t> token_types_;
   std::vector<int32_t> labels_;
   std::vector<float> values_;
   // Of each sample where its documents begin in `document_lengths_`, and their end; nothing where each is one.

@@ -24,11 +24,12 @@ bool parses_as(std::string_view text, T& value) {
 std::string_view Column::text(int64_t row) const {
   const auto i = static_cast<size_t>(row);
   const int64_t begin = i == 0 ? 0 : ends_[i - 1];
-  return std::string_view(bytes_).substr(static_cast<size_t>(begin), static_cast<size_t>(ends_[i] - begin));
+  return std::string_view(bytes_.data(), bytes_.size())
+      .substr(static_cast<size_t>(begin), static_cast<size_t>(ends_[i] - begin));
 }
 
 void Column::append(std::string_view text, CellKind kind) {
-  bytes_ += text;
+  bytes_.append(text);
   ends_.push_back(static_cast<int64_t>(bytes_.size()));
   kinds_.push_back(kind);
 }
@@ -150,8 +151,9 @@ Table read_files(const DataFiles& files, const TableOptions& options, TableBuild
 
 }  // namespace
 
-Table read_table(const DataFiles& files, const TableOptions& options) {
-  TableBuilder whole(files.name());
+Table read_table(const DataFiles& files, const TableOptions& options,
+                 const std::function<void(const Table& so_far)>& on_row) {
+  TableBuilder whole(files.name(), on_row);
   return read_files(files, options, whole);
 }
 

@@ -29,6 +29,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/growing_array.h"
 #include "data/data_files.h"
 #include "data/data_format.h"
 
@@ -53,9 +54,9 @@ class Column {
   int64_t text_bytes() const { return static_cast<int64_t>(bytes_.size()); }
 
  private:
-  std::string bytes_;
-  std::vector<int64_t> ends_;
-  std::vector<CellKind> kinds_;
+  GrowingArray<char> bytes_;
+  GrowingArray<int64_t> ends_;
+  GrowingArray<CellKind> kinds_;
 };
 
 struct Table {
@@ -67,11 +68,11 @@ struct Table {
 
   std::string source;  // the file or the files, for messages
   std::vector<std::string> column_names;
-  std::vector<Column> columns;     // one per name, all of the same size
-  std::vector<int64_t> row_lines;  // the line of its file, from 1, where each row begins
-  std::vector<File> files = {};    // in their order
-  int64_t invalid_utf8 = 0;        // ill-formed UTF-8 sequences in the files
-  bool has_types = false;          // as JSON: the kinds of cells are the file's, and not what texts look like
+  std::vector<Column> columns;      // one per name, all of the same size
+  GrowingArray<int64_t> row_lines;  // the line of its file, from 1, where each row begins
+  std::vector<File> files = {};     // in their order
+  int64_t invalid_utf8 = 0;         // ill-formed UTF-8 sequences in the files
+  bool has_types = false;  // as JSON: the kinds of cells are the file's, and not what texts look like
 
   int64_t rows() const { return static_cast<int64_t>(row_lines.size()); }
   // The last file stays, of which more rows may come.
@@ -96,7 +97,9 @@ struct TableOptions {
 // without rows, a duplicate column, other columns than those of the first file, a row with another number of fields or
 // other keys, a quote that is never closed or text behind a closing one, malformed JSON, a cell with an object or a list
 // of lists, a line over the limit, UTF-16. SystemError: a file cannot be opened or read to its end.
-Table read_table(const DataFiles& files, const TableOptions& options = {});
+// `on_row` is told after each row and may be unset; what it throws ends the reading.
+Table read_table(const DataFiles& files, const TableOptions& options = {},
+                 const std::function<void(const Table& so_far)>& on_row = {});
 
 // The size of a piece of a table.
 struct PieceLimits {

@@ -7,7 +7,8 @@
 
 namespace shoehorn {
 
-TableBuilder::TableBuilder(std::string source) {
+TableBuilder::TableBuilder(std::string source, const std::function<void(const Table& so_far)>& on_row)
+    : on_row_(on_row ? &on_row : nullptr) {
   table_.source = std::move(source);
 }
 

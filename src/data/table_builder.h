@@ -16,8 +16,9 @@ namespace shoehorn {
 // For each file: begin_file, set_columns, then for each row append() for each of its cells and end_row, then end_file.
 class TableBuilder {
  public:
-  // `source` is the table's. The one table is what finish() returns.
-  explicit TableBuilder(std::string source);
+  // `source` is the table's. The one table is what finish() returns. `on_row`, which must outlive this and may be unset, is
+  // told after each row.
+  TableBuilder(std::string source, const std::function<void(const Table& so_far)>& on_row);
   // `take`, which must outlive this, gets tables within the limits.
   TableBuilder(std::string source, PieceLimits limits, const std::function<void(const Table& piece)>& take);
 
@@ -35,6 +36,7 @@ class TableBuilder {
     table_.row_lines.push_back(line);
     ++file_rows_;
     if (take_ != nullptr && is_full()) hand_on();
+    if (on_row_ != nullptr) (*on_row_)(table_);
   }
   // The kinds of cells are the file's, and not what texts look like.
   void types_are_stated() { table_.has_types = true; }
@@ -57,6 +59,7 @@ class TableBuilder {
   Table table_;
   PieceLimits limits_ = std::numeric_limits<int64_t>::max();
   const std::function<void(const Table& piece)>* take_ = nullptr;
+  const std::function<void(const Table& so_far)>* on_row_ = nullptr;
   std::string first_file_;
   std::string file_;
   std::vector<size_t> order_;

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "data/data_format.h"
 #include "data/line_reader.h"
+#include "data/memory_watch.h"
 #include "data/shard_writer.h"
 #include "data/text_columns.h"
 #include "io/input_stream.h"
@@ -94,10 +95,10 @@ bool is_table(const std::filesystem::path& path) {
   return !is_standard_input(path) && data_format_of(path) != DataFormat::kText;
 }
 
-// Tokenizes the files; `add` gets the ids of each text.
-template <typename Add>
+// Tokenizes the files; `add` gets the ids of each text, `on_part` the number of those so far, after some hundred.
+template <typename Add, typename OnPart>
 LoadedTexts tokenize_texts(const DataFiles& files, const TokenizeFunction& tokenize,
-                           const TextOptions& options, const Add& add) {
+                           const TextOptions& options, const Add& add, const OnPart& on_part) {
   LoadedTexts loaded;
   int64_t done = 0;
   const TextRows rows =
@@ -114,6 +115,7 @@ LoadedTexts tokenize_texts(const DataFiles& files, const TokenizeFunction& token
           add(ids);
         }
         done += std::ssize(texts);
+        on_part(done);
         if (options.on_progress) options.on_progress(done);
       });
   if (loaded.empty_texts == done)
@@ -162,9 +164,11 @@ TextLines read_text_lines(const std::filesystem::path& path, const TextOptions& 
 
 LoadedTexts load_texts(const DataFiles& files, const TokenizeFunction& tokenize, const TextOptions& options) {
   DatasetBuilder builder;
-  LoadedTexts loaded = tokenize_texts(files, tokenize, options, [&](std::span<const int32_t> ids) {
-    builder.add({.input_ids = ids, .may_be_empty = true});
-  });
+  MemoryWatch memory(files, options.memory_budget_bytes);
+  LoadedTexts loaded = tokenize_texts(
+      files, tokenize, options,
+      [&](std::span<const int32_t> ids) { builder.add({.input_ids = ids, .may_be_empty = true}); },
+      [&](int64_t texts) { memory.check(builder.memory_bytes(), texts); });
   loaded.texts = builder.finish();
   return loaded;
 }
@@ -172,9 +176,10 @@ LoadedTexts load_texts(const DataFiles& files, const TokenizeFunction& tokenize,
 LoadedTexts stream_texts(const DataFiles& files, const TokenizeFunction& tokenize, const TextOptions& options,
                          const std::filesystem::path& directory, std::vector<std::string>& shards) {
   ShardWriter writer(directory, {LabelKind::kNone});
-  LoadedTexts loaded = tokenize_texts(files, tokenize, options, [&](std::span<const int32_t> ids) {
-    writer.add({.input_ids = ids, .may_be_empty = true}, {});
-  });
+  LoadedTexts loaded = tokenize_texts(
+      files, tokenize, options,
+      [&](std::span<const int32_t> ids) { writer.add({.input_ids = ids, .may_be_empty = true}, {}); },
+      [](int64_t) {});
   shards = writer.finish();
   return loaded;
 }

@@ -36,6 +36,8 @@ struct TextOptions {
   // Appended to each text, unless it ends with that token already.
   std::optional<int32_t> end_token = {};
   TableOptions table = {};
+  // What the process may hold while tokens are read into memory (data/memory_watch.h); unset: what the system leaves.
+  std::optional<int64_t> memory_budget_bytes = {};
   // Told of the texts that are tokenized; may be unset.
   std::function<void(int64_t texts)> on_progress = {};
 };
@@ -71,7 +73,7 @@ TextLines read_text_lines(const std::filesystem::path& path, const TextOptions& 
 
 // The tokenizer gets a few hundred texts at a time, without pairs, and truncates nothing. UserError and SystemError of
 // read_table; UserError: an empty file, lines beside tables, a column that is not there or whose cells are lists or, unnamed, numbers; texts
-// that have no token among them all.
+// that have no token among them all; tokens that do not fit (MemoryWatch).
 LoadedTexts load_texts(const DataFiles& files, const TokenizeFunction& tokenize,
                        const TextOptions& options = {});
 

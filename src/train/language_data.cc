@@ -54,6 +54,7 @@ LoadedTexts load_files(const TrainingArguments& args, const LanguageReader& read
   options.preferred_text_column = reader.preferred_text_column;
   options.keep_linebreaks = args.keep_linebreaks;
   options.end_token = end_token_of(args, reader.tokenizer);
+  options.memory_budget_bytes = args.memory_budget;
   options.on_progress = reader.on_progress;
   const TokenizeFunction tokenize = tokenize_with(reader.tokenizer, kNoTruncation, thread_count().threads);
   DatasetCacheOptions cache = cache_options_of(args, reader.tokenizer_files, kNoTruncation);

@@ -63,6 +63,7 @@ LoadOptions load_options_of(const TrainingArguments& args) {
   options.columns.text_column_names = text_columns_of(args);
   options.columns.label_column_name = args.label_column_name;
   options.columns.id_column_name = args.id_column;
+  options.memory_budget_bytes = args.memory_budget;
   return options;
 }
 

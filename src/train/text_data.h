@@ -35,7 +35,7 @@ inline DatasetCacheOptions cache_options_of(const TrainingArguments& args,
   return cache_options_of(args, tokenizer_files, args.max_seq_length);
 }
 
-// Options of load_dataset from the arguments' column names.
+// Options of load_dataset from the arguments: the columns' names, and the memory.
 LoadOptions load_options_of(const TrainingArguments& args);
 
 // How many of `samples` from the start of the training file are not trained on, but evaluated on:
