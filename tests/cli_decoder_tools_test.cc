@@ -106,6 +106,38 @@ TEST_F(CliDecoderTools, FitMeasuresBlocksAsLongAsTheRuns) {
   const ProgramRun trained = run(train);
   EXPECT_EQ(trained.exit_code, 0) << trained.error;
   EXPECT_TRUE(std::filesystem::exists(output() / "model.safetensors"));
+  // Longer blocks than the model has positions are cut, and measured as they are cut.
+  std::vector<std::string> too_long = fit;
+  too_long.insert(too_long.end(), {"--block_size", "100"});
+  EXPECT_EQ(result_of(too_long)["chosen"]["step_seconds_are"], "measured");
+}
+
+// A config that ties a head which is apart in the files stands for the model that is trained: with a head of its own.
+TEST_F(CliDecoderTools, CountAHeadThatIsApartInTheFiles) {
+  const auto copy_with = [&](const char* name, bool ties, bool has_weights) {
+    std::filesystem::copy(golden("decoders") / "gpt2_untied", path(name));
+    json config = read_json(path(name) / "config.json");
+    config["tie_word_embeddings"] = ties;
+    write_json_atomic(path(name) / "config.json", config);
+    if (!has_weights) std::filesystem::remove(path(name) / "model.safetensors");
+  };
+  copy_with("apart", true, true);
+  copy_with("untied", false, false);
+  copy_with("tied", true, false);
+  const auto number_of = [&](std::vector<std::string> words, const char* model,
+                             const json::json_pointer& at) {
+    words.insert(words.end(), {"--model_name_or_path", path(model).string(), "--block_size", "16", "--json"});
+    return result_of(words).at(at).get<int64_t>();
+  };
+  for (const auto& [words, at] :
+       {std::pair<std::vector<std::string>, const char*>{{"plan"}, "/arena_bytes"},
+        {{"anatomy", "--steps", "1", "--no_limits"}, "/memory/parameters"},
+        {{"bench", "step", "--max_steps", "2", "--no_limits"}, "/memory_arena_measured_bytes"}}) {
+    const json::json_pointer place(at);
+    const int64_t untied = number_of(words, "untied", place);
+    EXPECT_EQ(number_of(words, "apart", place), untied) << words[0];
+    EXPECT_LT(number_of(words, "tied", place), untied) << words[0];
+  }
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // The guides' shell cells, as commands of this program (docs/guides.md).
 #include <nlohmann/json.hpp>
 
+#include "beside_program.h"
 #include "cli_support.h"
 #include "io/json_file.h"
 
@@ -91,10 +92,7 @@ TEST_F(CliGuides, RunClm) {
   ASSERT_EQ(one.exit_code, 0) << one.error;
   EXPECT_TRUE(contains(one.output, "dataset_name has no effect: nothing is downloaded"));
   EXPECT_TRUE(read_json(output() / "all_results.json").contains("perplexity"));
-  if (!std::filesystem::exists(std::filesystem::path(SHOEHORN_PROGRAM).parent_path() /
-                               "libshoehorn_mpi.so") ||
-      std::system("command -v mpirun > /dev/null 2>&1") != 0)
-    GTEST_SKIP() << "no MPI for the cell's two processes";
+  if (!has_mpi()) GTEST_SKIP() << kNoMpi;
   for (const char* mode : {"ddp", "dp"}) {
     std::vector<std::string> two = {"launch", "--nproc_per_node", "2"};
     two.insert(two.end(), words.begin(), words.end());

@@ -1,8 +1,8 @@
 // bench parallel as a program, and launch over a slower link. Skipped where there is no MPI.
-#include <cstdlib>
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "beside_program.h"
 #include "cli_support.h"
 #include "io/json_file.h"
 
@@ -15,7 +15,7 @@ using nlohmann::json;
 class CliParallel : public CliTest {
  protected:
   void SetUp() override {
-    if (std::system("command -v mpirun > /dev/null 2>&1") != 0) GTEST_SKIP() << "no MPI: openmpi-bin";
+    if (!has_mpi()) GTEST_SKIP() << kNoMpi;
   }
 
   std::vector<std::string> bench(const std::vector<std::string>& more) const {

@@ -9,6 +9,7 @@
 #include <set>
 #include <thread>
 
+#include "beside_program.h"
 #include "cli_support.h"
 #include "io/checkpoint_directory.h"
 #include "rank_processes.h"
@@ -30,7 +31,7 @@ int number_of_kills() {
 class CliRankKill : public CliTest {
  protected:
   void SetUp() override {
-    if (!has_mpi()) GTEST_SKIP() << "no MPI: libopenmpi-dev and openmpi-bin, and a build with them";
+    if (!has_mpi()) GTEST_SKIP() << kNoMpi;
     // How long mpirun leaves to ranks that it ends behind the failure of one.
     setenv("OMPI_MCA_odls_base_sigkill_timeout", "1", 1);
   }

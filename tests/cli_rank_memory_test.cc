@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "beside_program.h"
 #include "cli_support.h"
 #include "io/json_file.h"
 
@@ -16,9 +17,7 @@ namespace fs = std::filesystem;
 class CliRankMemory : public CliTest {
  protected:
   void SetUp() override {
-    const fs::path library = fs::path(SHOEHORN_PROGRAM).parent_path() / "libshoehorn_mpi.so";
-    if (!fs::exists(library) || std::system("command -v mpirun > /dev/null 2>&1") != 0)
-      GTEST_SKIP() << "no MPI: libopenmpi-dev and openmpi-bin, and a build with them";
+    if (!has_mpi()) GTEST_SKIP() << kNoMpi;
     setenv("XDG_CACHE_HOME", path("cache").c_str(), 1);
   }
   ~CliRankMemory() override { unsetenv("XDG_CACHE_HOME"); }

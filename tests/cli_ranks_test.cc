@@ -10,6 +10,7 @@
 
 #include "base/processors.h"
 #include "base/stop_request.h"
+#include "beside_program.h"
 #include "cli_support.h"
 #include "io/checkpoint_directory.h"
 #include "io/json_file.h"
@@ -28,7 +29,7 @@ constexpr double kNoHangSeconds = 60;
 class CliRanks : public CliTest {
  protected:
   void SetUp() override {
-    if (!has_mpi()) GTEST_SKIP() << "no MPI: libopenmpi-dev and openmpi-bin, and a build with them";
+    if (!has_mpi()) GTEST_SKIP() << kNoMpi;
   }
 
   static std::vector<std::string> on_ranks(int ranks, std::vector<std::string> words) {
@@ -261,8 +262,7 @@ TEST_F(CliRanks, AStopSavesACheckpoint) {
 // Each rank says where its threads may run.
 TEST_F(CliRanks, AreBoundToProcessorsOfTheirOwn) {
   if (processors().allowed < 2) GTEST_SKIP() << "one processor";
-  if (!fs::exists(fs::path(SHOEHORN_PROGRAM).parent_path() / "libshoehorn_hwloc.so"))
-    GTEST_SKIP() << "no hwloc: libhwloc-dev, and a build with it";
+  if (!has_hwloc()) GTEST_SKIP() << kNoHwloc;
   for (const bool is_asked : {true, false}) {
     StartedProgram program = endless({"--enable_cpu_affinity", is_asked ? "true" : "false"});
     ASSERT_TRUE(wait_for(program, "step 2 ")) << program.output();

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "beside_program.h"
 #include "cli_support.h"
 #include "io/json_file.h"
 
@@ -10,7 +11,6 @@ namespace shoehorn {
 namespace {
 
 using namespace shoehorn::testing;
-namespace fs = std::filesystem;
 
 // A made-up machine in hwloc's form: two sockets with two processors each, at the first a switch with a GPU and a network card,
 // and a second GPU beside it; at the other a GPU; and the screen of a board, which is none. Two NVLinks join the first two GPUs, one
@@ -81,15 +81,6 @@ class CliTopo : public CliTest {
     unsetenv("HWLOC_XMLFILE");
   }
 
-  static fs::path beside_program(const std::string& name) {
-    return fs::path(SHOEHORN_PROGRAM).parent_path() / name;
-  }
-  static bool has_hwloc() { return fs::exists(beside_program("libshoehorn_hwloc.so")); }
-  static bool has_mpi() {
-    return fs::exists(beside_program("libshoehorn_mpi.so")) &&
-           std::system("command -v mpirun > /dev/null 2>&1") == 0;
-  }
-
   // What plan says of ranks that are not there.
   nlohmann::json plan(std::vector<std::string> more) const {
     std::vector<std::string> words = {"plan",  "--model_name_or_path", model(), "--max_seq_length", "32",
@@ -108,7 +99,7 @@ TEST_F(CliTopo, SaysWhatToInstallWithoutHwloc) {
 }
 
 TEST_F(CliTopo, ShowsAMachineAsNvidiaSmiDoes) {
-  if (!has_hwloc()) GTEST_SKIP() << "no hwloc: libhwloc-dev, and a build with it";
+  if (!has_hwloc()) GTEST_SKIP() << kNoHwloc;
   write_text_atomic(path("machine.xml"), kMadeUpMachine);
   setenv("HWLOC_XMLFILE", path("machine.xml").c_str(), 1);
   const ProgramRun shown = run({"topo", "--json_file", path("topo.json").string()});
@@ -126,7 +117,7 @@ TEST_F(CliTopo, ShowsAMachineAsNvidiaSmiDoes) {
 }
 
 TEST_F(CliTopo, ShowsThisMachine) {
-  if (!has_hwloc()) GTEST_SKIP() << "no hwloc: libhwloc-dev, and a build with it";
+  if (!has_hwloc()) GTEST_SKIP() << kNoHwloc;
   const ProgramRun shown = run({"topo", "--json"});
   ASSERT_EQ(shown.exit_code, 0) << shown.error;
   const nlohmann::json topology = nlohmann::json::parse(shown.output);

@@ -2,6 +2,7 @@
 // is no MPI.
 #include <nlohmann/json.hpp>
 
+#include "beside_program.h"
 #include "cli_support.h"
 #include "io/checkpoint_directory.h"
 #include "io/file.h"
@@ -31,9 +32,7 @@ double result(const fs::path& directory, const char* file, const char* name) {
 // What ranks saved together is the model that one rank saves of the same run, to the byte; its checkpoints are whole, and one
 // process goes on from them.
 TEST_F(CliZero, SavesWhatARankWithEverythingSaves) {
-  const fs::path library = fs::path(SHOEHORN_PROGRAM).parent_path() / "libshoehorn_mpi.so";
-  if (!fs::exists(library) || std::system("command -v mpirun > /dev/null 2>&1") != 0)
-    GTEST_SKIP() << "no MPI: libopenmpi-dev and openmpi-bin, and a build with them";
+  if (!has_mpi()) GTEST_SKIP() << kNoMpi;
   for (const std::string stage : {"0", "1", "3"}) {
     std::vector<std::string> words = {"launch", "--nproc_per_node", "2"};
     const std::vector<std::string> train = words_at_stage(stage, path(stage));
@@ -60,9 +59,7 @@ TEST_F(CliZero, SavesWhatARankWithEverythingSaves) {
 
 // hybrid_shard shares within the host: the two ranks of this one are all, so that the result is that of stage 3.
 TEST_F(CliZero, SharesWithinAHost) {
-  const fs::path library = fs::path(SHOEHORN_PROGRAM).parent_path() / "libshoehorn_mpi.so";
-  if (!fs::exists(library) || std::system("command -v mpirun > /dev/null 2>&1") != 0)
-    GTEST_SKIP() << "no MPI: libopenmpi-dev and openmpi-bin, and a build with them";
+  if (!has_mpi()) GTEST_SKIP() << kNoMpi;
   const std::vector<std::pair<std::string, std::vector<std::string>>> runs = {
       {"stage", {"--zero_stage", "3"}}, {"hybrid", {"--fsdp", "hybrid_shard"}}};
   for (const auto& [name, method] : runs) {

@@ -118,12 +118,12 @@ std::unique_ptr<Model> model_of_config(const std::filesystem::path& file, std::o
 
 std::unique_ptr<Model> model_of_files(const std::filesystem::path& directory, std::optional<Head> head) {
   const std::filesystem::path file = directory / kConfigFileName;
-  std::unique_ptr<Model> model = model_of_config(file, head);
+  json config = read_json(file);
+  std::unique_ptr<Model> model = model_from_json(config, file.string(), head.value_or(head_of(config)));
   const auto* language_model = dynamic_cast<const CausalLanguageModel*>(model.get());
   if (language_model == nullptr || !language_model->ties_word_embeddings() || !weights_in(directory) ||
       !has_head_of_its_own(directory, *language_model))
     return model;
-  json config = read_json(file);
   config["tie_word_embeddings"] = false;
   model = model_from_json(config, file.string(), Head::kCausalLanguageModel);
   model->add_notice(fmt::format(

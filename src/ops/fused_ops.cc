@@ -6,12 +6,6 @@ namespace shoehorn {
 
 namespace {
 
-void set_all(GradientContext& context, NodeId node, std::initializer_list<int64_t> inputs) {
-  size_t output = 0;
-  for (const int64_t input : inputs)
-    context.set(input, context.builder().program().node(node).outputs[output++]);
-}
-
 // Output 0 may take the bytes of dy, or of the gradient at input `kOther` if there is one.
 template <int64_t kOther>
 std::vector<AliasRule> in_gradients(const OpContext& context) {
@@ -34,11 +28,10 @@ std::vector<TensorType> infer_gated_activation_grad(const OpContext& context) {
 }
 
 void gradient_gated_activation(GradientContext& context) {
-  set_all(context,
-          context.builder().add(OpKind::kGatedActivationGrad,
-                                {context.gradient(0), context.input(0), context.input(1)},
-                                context.attributes<ActivationAttributes>(), "gated_activation_gradient"),
-          {0, 1});
+  context.set_all(context.builder().add(
+                      OpKind::kGatedActivationGrad, {context.gradient(0), context.input(0), context.input(1)},
+                      context.attributes<ActivationAttributes>(), "gated_activation_gradient"),
+                  {0, 1});
 }
 
 // The gate's activation may be either factor.
@@ -64,11 +57,10 @@ std::vector<TensorType> infer_bias_activation_grad(const OpContext& context) {
 }
 
 void gradient_bias_activation(GradientContext& context) {
-  set_all(context,
-          context.builder().add(OpKind::kBiasActivationGrad,
-                                {context.gradient(0), context.input(0), context.input(1)},
-                                context.attributes<ActivationAttributes>(), "bias_activation_gradient"),
-          {0, 1});
+  context.set_all(context.builder().add(
+                      OpKind::kBiasActivationGrad, {context.gradient(0), context.input(0), context.input(1)},
+                      context.attributes<ActivationAttributes>(), "bias_activation_gradient"),
+                  {0, 1});
 }
 
 // bias_dropout_residual_layer_norm:
@@ -114,10 +106,10 @@ void gradient_residual_norm(GradientContext& context) {
   std::vector<ValueId> inputs = {context.gradient(0), context.output(1), context.output(2), context.output(3),
                                  context.input(3),    context.input(5),  context.input(6),  context.input(7)};
   if (context.gradient(1).valid()) inputs.push_back(context.gradient(1));
-  set_all(context,
-          context.builder().add(OpKind::kBiasDropoutResidualLayerNormGrad, std::move(inputs),
-                                context.attributes<NormalizationAttributes>(), "residual_norm_gradient"),
-          {2, 0, 1, 3, 4});
+  context.set_all(
+      context.builder().add(OpKind::kBiasDropoutResidualLayerNormGrad, std::move(inputs),
+                            context.attributes<NormalizationAttributes>(), "residual_norm_gradient"),
+      {2, 0, 1, 3, 4});
 }
 
 // The norm's, with the dropout's where there is one.

@@ -2,6 +2,8 @@
 // sets the gradients of the inputs.
 #pragma once
 
+#include <initializer_list>
+
 #include "ops/op_builder.h"
 #include "ops/op_info.h"
 
@@ -36,6 +38,11 @@ class GradientContext {
     return input < static_cast<int64_t>(needed_.size()) && needed_[static_cast<size_t>(input)];
   }
   void set(int64_t input, ValueId gradient) { input_gradients_[static_cast<size_t>(input)] = gradient; }
+  // The outputs of `node`, in their order, are the gradients of these inputs.
+  void set_all(NodeId node, std::initializer_list<int64_t> inputs) {
+    size_t output = 0;
+    for (const int64_t input : inputs) set(input, builder_.program().node(node).outputs[output++]);
+  }
   const std::vector<ValueId>& input_gradients() const { return input_gradients_; }
 
  private:

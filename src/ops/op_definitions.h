@@ -11,6 +11,7 @@ std::vector<OpInfo> movement_ops();
 std::vector<OpInfo> rowwise_ops();
 std::vector<OpInfo> column_ops();
 std::vector<OpInfo> rotary_ops();
+std::vector<OpInfo> rms_norm_ops();
 std::vector<OpInfo> matmul_ops();
 std::vector<OpInfo> attention_ops();
 std::vector<OpInfo> fused_ops();

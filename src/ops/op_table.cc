@@ -12,8 +12,8 @@ using Table = std::array<OpInfo, static_cast<size_t>(OpKind::kOpKindCount)>;
 Table make_table() {
   Table table{};
   std::array<bool, std::tuple_size_v<Table>> present{};
-  for (const auto& family : {movement_ops(), rowwise_ops(), column_ops(), rotary_ops(), matmul_ops(),
-                             attention_ops(), fused_ops(), loss_ops(), vocabulary_loss_ops(),
+  for (const auto& family : {movement_ops(), rowwise_ops(), column_ops(), rotary_ops(), rms_norm_ops(),
+                             matmul_ops(), attention_ops(), fused_ops(), loss_ops(), vocabulary_loss_ops(),
                              loss_scale_ops(), update_ops(), outer_update_ops(), collective_ops()}) {
     for (const OpInfo& info : family) {
       const auto at = static_cast<size_t>(info.kind);

@@ -92,12 +92,11 @@ std::vector<TensorType> infer_layer_norm_grad(const OpContext& context) {
 }
 
 void gradient_layer_norm(GradientContext& context) {
-  const NodeId node = context.builder().add(
-      OpKind::kLayerNormGrad,
-      {context.gradient(0), context.input(0), context.output(1), context.output(2), context.input(1)},
-      context.attributes<NormalizationAttributes>(), "layer_norm_gradient");
-  for (int64_t i = 0; i < 3; ++i)
-    context.set(i, context.builder().program().node(node).outputs[static_cast<size_t>(i)]);
+  context.set_all(context.builder().add(OpKind::kLayerNormGrad,
+                                        {context.gradient(0), context.input(0), context.output(1),
+                                         context.output(2), context.input(1)},
+                                        context.attributes<NormalizationAttributes>(), "layer_norm_gradient"),
+                  {0, 1, 2});
 }
 
 // layer_norm_output: (x[rows, H], mean f32[rows], rstd f32[rows], gamma[H], beta[H]) -> y, as layer_norm gave
@@ -118,27 +117,6 @@ ValueId make_layer_norm_again(OpBuilder& builder, const Node& node) {
   return builder.value(OpKind::kLayerNormOutput,
                        {node.inputs[0], node.outputs[1], node.outputs[2], node.inputs[1], node.inputs[2]}, {},
                        "layer_norm.again");
-}
-
-// rms_norm: (x[rows, G·H], gamma[H]) -> y, rstd f32[rows, G]: each group of H columns by itself, as the norms of a
-// query's heads are
-std::vector<TensorType> infer_rms_norm(const OpContext& context) {
-  const TensorType statistic = expect_group_norm(context, 1);
-  return {context.type(0), statistic};
-}
-
-// rms_norm_grad: (dy, x, rstd, gamma, accumulator gamma?) -> dx, dgamma
-std::vector<TensorType> infer_rms_norm_grad(const OpContext& context) {
-  expect_same_type(context, 1, 0);
-  return {context.type(0), {DType::kF32, context.type(3).shape}};
-}
-
-void gradient_rms_norm(GradientContext& context) {
-  const NodeId node = context.builder().add(
-      OpKind::kRmsNormGrad, {context.gradient(0), context.input(0), context.output(1), context.input(1)},
-      context.attributes<NormalizationAttributes>(), "rms_norm_gradient");
-  for (int64_t i = 0; i < 2; ++i)
-    context.set(i, context.builder().program().node(node).outputs[static_cast<size_t>(i)]);
 }
 
 // embedding: (table[V, H], ids[rows], addend[rows, H]?) -> [rows, H]
@@ -292,26 +270,6 @@ std::vector<OpInfo> rowwise_ops() {
        .infer = infer_layer_norm_output,
        .cost = [](const OpContext& context) { return streaming_cost(context, 4); },
        .aliases = in_place},
-      {.kind = OpKind::kRmsNorm,
-       .name = "rms_norm",
-       .op_class = OpClass::kNormalization,
-       .min_inputs = 2,
-       .max_inputs = 2,
-       .infer = infer_rms_norm,
-       .cost = [](const OpContext& context) { return streaming_cost(context, 4); },
-       .aliases = in_place,
-       .gradient = gradient_rms_norm,
-       .row_inputs = rows_of_first,
-       .recompute = {repeat}},
-      {.kind = OpKind::kRmsNormGrad,
-       .name = "rms_norm_grad",
-       .op_class = OpClass::kNormalization,
-       .min_inputs = 4,
-       .max_inputs = 5,
-       .infer = infer_rms_norm_grad,
-       .cost = [](const OpContext& context) { return streaming_cost(context, 10); },
-       .aliases = in_place,
-       .accumulators = {{1, 4}}},
       {.kind = OpKind::kEmbedding,
        .name = "embedding",
        .op_class = OpClass::kMovement,

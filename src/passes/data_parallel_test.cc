@@ -98,6 +98,16 @@ TEST(DataParallel, SumsInTheLastMicroBatch) {
     EXPECT_EQ(std::ssize(once), std::ssize(family.gradients[0]) + 1) << "and the loss";
     EXPECT_EQ(family.all(ProgramKind::kMicroBatchNext).size(), accumulated == 2 ? 0U : 2U);
     ASSERT_EQ(family.all(ProgramKind::kMicroBatchLast).size(), 2U);
+    for (int64_t micro_batches = 1; micro_batches <= accumulated; ++micro_batches) {
+      int64_t exchanges = 0, batches = 0;
+      for (const Program& program : family.programs) {
+        const int64_t runs = family.runs_in_step(program, micro_batches);
+        if (count(program, OpKind::kAllReduce) > 0) exchanges += runs;
+        if (program.traits().reads_batch && program.traits().trains) batches += runs;
+      }
+      EXPECT_EQ(exchanges, 1) << micro_batches;
+      EXPECT_EQ(batches, micro_batches);
+    }
     for (const Program& program : family.programs) {
       if (program.kind() == ProgramKind::kExchange) continue;
       if (program.kind() != ProgramKind::kMicroBatchLast) {

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "beside_program.h"
 #include "cli_support.h"
 #include "io/safetensors.h"
 
@@ -19,13 +20,10 @@ class MpiBytes : public CliTest {
  protected:
   void SetUp() override {
     if (kIsSanitized) GTEST_SKIP() << "a sanitizer has to be loaded before all else";
-    if (!fs::exists(counter()) || std::system("command -v mpirun > /dev/null 2>&1") != 0)
-      GTEST_SKIP() << "no MPI: libopenmpi-dev and openmpi-bin, and a build with them";
+    if (!fs::exists(counter()) || !has_mpi()) GTEST_SKIP() << kNoMpi;
   }
 
-  static fs::path counter() {
-    return fs::path(SHOEHORN_PROGRAM).parent_path() / "tests" / "libmpi_counter.so";
-  }
+  static fs::path counter() { return beside_program("tests") / "libmpi_counter.so"; }
 
   // The bytes of the model's weights.
   int64_t weights_bytes() const {

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "beside_program.h"
 #include "cli_support.h"
 #include "hosts_testing.h"
 #include "io/checkpoint_directory.h"
@@ -27,9 +28,7 @@ constexpr double kNoHangSeconds = 60;
 class SeveralHosts : public CliTest {
  protected:
   void SetUp() override {
-    const fs::path library = fs::path(SHOEHORN_PROGRAM).parent_path() / "libshoehorn_mpi.so";
-    if (!fs::exists(library) || std::system("command -v mpirun > /dev/null 2>&1") != 0)
-      GTEST_SKIP() << "no MPI: libopenmpi-dev and openmpi-bin, and a build with them";
+    if (!has_mpi()) GTEST_SKIP() << kNoMpi;
     if (std::system("mpirun --version 2>&1 | grep -q 'Open MPI'") != 0)
       GTEST_SKIP() << "another mpirun than Open MPI's, which is told how to reach a host";
     fs::create_directories(path("of-hosts"));

@@ -5,19 +5,12 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <string>
 
 namespace shoehorn::testing {
-
-inline bool has_mpi() {
-  return std::filesystem::exists(std::filesystem::path(SHOEHORN_PROGRAM).parent_path() /
-                                 "libshoehorn_mpi.so") &&
-         std::system("command -v mpirun > /dev/null 2>&1") == 0;
-}
 
 inline pid_t parent_of(pid_t process) {
   std::ifstream stat("/proc/" + std::to_string(process) + "/stat");

@@ -12,6 +12,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "exec/cpu/elementwise/rotary-inl.h"
 #include "exec/cpu/simd/simd_math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -23,10 +24,9 @@ HWY_INLINE void turn_head(const T* x, const float* table, int64_t pairs, float s
   for_columns(0, pairs, [&](int64_t i, auto lanes) {
     const FloatVector cosine = load(table + i, lanes);
     const FloatVector sine = hn::Mul(load(table + pairs + i, lanes), signs);
-    const FloatVector first = load(x + i, lanes);
-    const FloatVector second = load(x + pairs + i, lanes);
-    store(hn::NegMulAdd(second, sine, hn::Mul(first, cosine)), y + i, lanes);
-    store(hn::MulAdd(first, sine, hn::Mul(second, cosine)), y + pairs + i, lanes);
+    const Pair turned = turn({load(x + i, lanes), load(x + pairs + i, lanes)}, cosine, sine);
+    store(turned.first, y + i, lanes);
+    store(turned.second, y + pairs + i, lanes);
   });
 }
 

@@ -12,6 +12,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "exec/cpu/elementwise/rotary-inl.h"
 #include "exec/cpu/simd/simd_math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -26,6 +27,21 @@ HWY_INLINE float rstd_of_row(const T* x, int64_t hidden, float epsilon) {
   return 1.0F / std::sqrt(sum_lanes(squares) / static_cast<float>(hidden) + epsilon);
 }
 
+template <class T, class Lanes>
+HWY_INLINE FloatVector normalized(const T* x, const float* gamma, FloatVector rstd, int64_t i, Lanes lanes) {
+  return hn::Mul(hn::Mul(load(x + i, lanes), rstd), load(gamma + i, lanes));
+}
+
+// y = x rstd gamma; returns rstd.
+template <class T>
+HWY_INLINE float rms_forward_row(const T* x, const float* gamma, int64_t hidden, float epsilon, T* y) {
+  const float rstd = rstd_of_row(x, hidden, epsilon);
+  const FloatVector scale = set(rstd);
+  for_columns(0, hidden,
+              [&](int64_t i, auto lanes) { store(normalized(x, gamma, scale, i, lanes), y + i, lanes); });
+  return rstd;
+}
+
 // The same, turned by a row of cosines and sines.
 template <class T>
 HWY_INLINE float rms_turned_forward_row(const T* x, const float* gamma, const float* table, int64_t hidden,
@@ -34,23 +50,11 @@ HWY_INLINE float rms_turned_forward_row(const T* x, const float* gamma, const fl
   const FloatVector scale = set(rstd);
   const int64_t pairs = hidden / 2;
   for_columns(0, pairs, [&](int64_t i, auto lanes) {
-    const FloatVector cosine = load(table + i, lanes), sine = load(table + pairs + i, lanes);
-    const FloatVector first = hn::Mul(hn::Mul(load(x + i, lanes), scale), load(gamma + i, lanes));
-    const FloatVector second =
-        hn::Mul(hn::Mul(load(x + pairs + i, lanes), scale), load(gamma + pairs + i, lanes));
-    store(hn::NegMulAdd(second, sine, hn::Mul(first, cosine)), y + i, lanes);
-    store(hn::MulAdd(first, sine, hn::Mul(second, cosine)), y + pairs + i, lanes);
-  });
-  return rstd;
-}
-
-// y = x rstd gamma; returns rstd.
-template <class T>
-HWY_INLINE float rms_forward_row(const T* x, const float* gamma, int64_t hidden, float epsilon, T* y) {
-  const float rstd = rstd_of_row(x, hidden, epsilon);
-  const FloatVector scale = set(rstd);
-  for_columns(0, hidden, [&](int64_t i, auto lanes) {
-    store(hn::Mul(hn::Mul(load(x + i, lanes), scale), load(gamma + i, lanes)), y + i, lanes);
+    const Pair normal = {normalized(x, gamma, scale, i, lanes),
+                         normalized(x, gamma, scale, pairs + i, lanes)};
+    const Pair turned = turn(normal, load(table + i, lanes), load(table + pairs + i, lanes));
+    store(turned.first, y + i, lanes);
+    store(turned.second, y + pairs + i, lanes);
   });
   return rstd;
 }
@@ -87,67 +91,73 @@ void residual_rms_forward_rows(const ResidualRmsNormForward& g, int64_t begin, i
   });
 }
 
-// With n = x rstd and g = dy gamma: dx = rstd (g - n sum(g n) / H).
+// With n = x rstd and g = dy gamma: dx = rstd (g - n sum(g n) / H), and dy n is added to dgamma. A vector of columns at a
+// time, of a dy in registers.
+template <class T>
+struct RmsBackwardColumns {
+  const T* x;
+  const float* gamma;
+  FloatVector rstd;
+  float* dgamma;
+
+  // Adds to dgamma, and g n to the sum so far.
+  template <class Lanes>
+  HWY_INLINE FloatVector add_products(FloatVector dy, FloatVector so_far, int64_t i, Lanes lanes) const {
+    const FloatVector normal = hn::Mul(load(x + i, lanes), rstd);
+    store(hn::MulAdd(dy, normal, load(dgamma + i, lanes)), dgamma + i, lanes);
+    return hn::MulAdd(hn::Mul(dy, load(gamma + i, lanes)), normal, so_far);
+  }
+  template <class Lanes>
+  HWY_INLINE FloatVector dx(FloatVector dy, FloatVector mean, int64_t i, Lanes lanes) const {
+    const FloatVector normal = hn::Mul(load(x + i, lanes), rstd);
+    const FloatVector scaled = hn::Mul(dy, load(gamma + i, lanes));
+    return hn::Mul(rstd, hn::NegMulAdd(normal, mean, scaled));
+  }
+};
+
 template <class T>
 HWY_INLINE void rms_backward_row(const RmsNormBackward& g, int64_t row, float* dgamma) {
   const T* dy = static_cast<const T*>(g.dy) + row * g.hidden;
   const T* x = static_cast<const T*>(g.x) + row * g.hidden;
   const T* addend = g.dx_addend == nullptr ? nullptr : static_cast<const T*>(g.dx_addend) + row * g.hidden;
   T* dx = static_cast<T*>(g.dx) + row * g.hidden;
-  const FloatVector rstd = set(g.rstd[row]);
+  const RmsBackwardColumns<T> columns{x, g.gamma, set(g.rstd[row]), dgamma};
   const FloatVector products = fold_columns(g.hidden, [&](FloatVector so_far, int64_t i, auto lanes) {
-    const FloatVector gradient = load(dy + i, lanes);
-    const FloatVector normal = hn::Mul(load(x + i, lanes), rstd);
-    store(hn::MulAdd(gradient, normal, load(dgamma + i, lanes)), dgamma + i, lanes);
-    return hn::MulAdd(hn::Mul(gradient, load(g.gamma + i, lanes)), normal, so_far);
+    return columns.add_products(load(dy + i, lanes), so_far, i, lanes);
   });
   const FloatVector mean = set(sum_lanes(products) / static_cast<float>(g.hidden));
   for_columns(0, g.hidden, [&](int64_t i, auto lanes) {
-    const FloatVector normal = hn::Mul(load(x + i, lanes), rstd);
-    const FloatVector scaled = hn::Mul(load(dy + i, lanes), load(g.gamma + i, lanes));
-    FloatVector gradient = hn::Mul(rstd, hn::NegMulAdd(normal, mean, scaled));
+    FloatVector gradient = columns.dx(load(dy + i, lanes), mean, i, lanes);
     if (addend != nullptr) gradient = hn::Add(gradient, load(addend + i, lanes));
     store(gradient, dx + i, lanes);
   });
 }
 
-// The same of what was turned behind the norm: dy is turned back first.
+// The same of what was turned behind the norm: dy is turned back first. dx may be dy or x: both columns of a pair are read
+// before one is written.
 template <class T>
 HWY_INLINE void rms_turned_backward_row(const RmsNormBackward& g, int64_t row, float* dgamma) {
   const T* dy = static_cast<const T*>(g.dy) + row * g.hidden;
   const T* x = static_cast<const T*>(g.x) + row * g.hidden;
   T* dx = static_cast<T*>(g.dx) + row * g.hidden;
   const float* table = g.table + row / g.groups * g.hidden;
-  const FloatVector rstd = set(g.rstd[row]);
   const int64_t pairs = g.hidden / 2;
-  const auto turned_back = [&](int64_t i, auto lanes, FloatVector& first, FloatVector& second) {
-    const FloatVector cosine = load(table + i, lanes), sine = load(table + pairs + i, lanes);
-    const FloatVector one = load(dy + i, lanes), other = load(dy + pairs + i, lanes);
-    first = hn::MulAdd(other, sine, hn::Mul(one, cosine));
-    second = hn::NegMulAdd(one, sine, hn::Mul(other, cosine));
+  const RmsBackwardColumns<T> columns{x, g.gamma, set(g.rstd[row]), dgamma};
+  const auto turned_back = [&](int64_t i, auto lanes) {
+    return turn_back({load(dy + i, lanes), load(dy + pairs + i, lanes)}, load(table + i, lanes),
+                     load(table + pairs + i, lanes));
   };
   const FloatVector products = fold_columns(pairs, [&](FloatVector so_far, int64_t i, auto lanes) {
-    FloatVector first, second;
-    turned_back(i, lanes, first, second);
-    const FloatVector normal = hn::Mul(load(x + i, lanes), rstd);
-    const FloatVector other_normal = hn::Mul(load(x + pairs + i, lanes), rstd);
-    store(hn::MulAdd(first, normal, load(dgamma + i, lanes)), dgamma + i, lanes);
-    store(hn::MulAdd(second, other_normal, load(dgamma + pairs + i, lanes)), dgamma + pairs + i, lanes);
-    so_far = hn::MulAdd(hn::Mul(first, load(g.gamma + i, lanes)), normal, so_far);
-    return hn::MulAdd(hn::Mul(second, load(g.gamma + pairs + i, lanes)), other_normal, so_far);
+    const Pair d = turned_back(i, lanes);
+    so_far = columns.add_products(d.first, so_far, i, lanes);
+    return columns.add_products(d.second, so_far, pairs + i, lanes);
   });
   const FloatVector mean = set(sum_lanes(products) / static_cast<float>(g.hidden));
   for_columns(0, pairs, [&](int64_t i, auto lanes) {
-    FloatVector first, second;
-    turned_back(i, lanes, first, second);
-    const auto gradient = [&](FloatVector d, int64_t at) {
-      const FloatVector normal = hn::Mul(load(x + at, lanes), rstd);
-      return hn::Mul(rstd, hn::NegMulAdd(normal, mean, hn::Mul(d, load(g.gamma + at, lanes))));
-    };
-    const FloatVector dx_first = gradient(first, i);
-    const FloatVector dx_second = gradient(second, pairs + i);
-    store(dx_first, dx + i, lanes);
-    store(dx_second, dx + pairs + i, lanes);
+    const Pair d = turned_back(i, lanes);
+    const Pair gradient = {columns.dx(d.first, mean, i, lanes), columns.dx(d.second, mean, pairs + i, lanes)};
+    store(gradient.first, dx + i, lanes);
+    store(gradient.second, dx + pairs + i, lanes);
   });
 }
 
