@@ -158,29 +158,6 @@ void override_bert_normalizer(Json& normalizer, const JsonNode& config) {
         config.gives("strip_accents") ? Json(config["strip_accents"].flag()) : Json();
 }
 
-struct EndTokens {
-  const std::string& bos;
-  const std::string& eos;
-};
-
-// As transformers does where tokenizer_config.json says whether a text begins or ends with a token: then that is all that is
-// added, whatever tokenizer.json adds.
-void override_post_processor(const JsonNode& config, PostProcessor& post_processor, const EndTokens& tokens) {
-  using Kind = TemplatePiece::Kind;
-  if (!config.has("add_bos_token") && !config.has("add_eos_token")) return;
-  const bool begins = config.flag_or("add_bos_token", false) && !tokens.bos.empty();
-  const bool ends = config.flag_or("add_eos_token", false) && !tokens.eos.empty();
-  const auto around = [&](Kind kind, int32_t type_id) {
-    std::vector<TemplatePiece> pieces;
-    if (begins) pieces.push_back({Kind::kSpecial, {}, tokens.bos, type_id});
-    pieces.push_back({kind, {}, {}, type_id});
-    if (ends) pieces.push_back({Kind::kSpecial, {}, tokens.eos, type_id});
-    return pieces;
-  };
-  post_processor = {.single = around(Kind::kFirst, 0), .pair = around(Kind::kFirst, 0), .trims = {}};
-  for (TemplatePiece& piece : around(Kind::kSecond, 1)) post_processor.pair.push_back(std::move(piece));
-}
-
 bool is_left(const JsonNode& side) {
   if (side.text() == "left" || side.text() == "Left") return true;
   if (side.text() != "right" && side.text() != "Right") side.fail("right or left");
@@ -294,7 +271,6 @@ void read_names(const JsonNode& node, TokenizerFile& file, std::string* unk_toke
   read("cls_token", file.cls_token);
   read("sep_token", file.sep_token);
   read("mask_token", file.mask_token);
-  read("bos_token", file.bos_token);
   read("eos_token", file.eos_token);
   if (unk_token != nullptr) read("unk_token", *unk_token);
 }
@@ -326,7 +302,6 @@ void read_vocab_json(const fs::path& model_dir, const JsonNode& config, Tokenize
   file.cls_token = tokenizer.names.cls_token;
   file.sep_token = tokenizer.names.sep_token;
   file.mask_token = tokenizer.names.mask_token;
-  file.bos_token = tokenizer.names.bos_token;
   file.eos_token = tokenizer.names.eos_token;
   read_tokenizer_json(tokenizer.tokenizer_json, config, file);
 }
@@ -384,7 +359,6 @@ TokenizerFile read_tokenizer_file(const fs::path& model_dir) {
     read_vocab_json(model_dir, config_node, file);
   } else {
     read_tokenizer_json(read_text_file(file.path), config_node, file);
-    override_post_processor(config_node, file.post_processor, {file.bos_token, file.eos_token});
   }
   if (config_node.gives("truncation_side")) file.truncates_left = is_left(config_node["truncation_side"]);
   return file;

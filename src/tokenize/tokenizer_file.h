@@ -5,9 +5,9 @@
 // vocab.txt (one token per line; the line number is the id) with BERT's parts. tokenizer_config.json and special_tokens_map.json name the special
 // tokens. As in transformers' BertTokenizer, do_lower_case, strip_accents and tokenize_chinese_chars of
 // tokenizer_config.json override a BertNormalizer of tokenizer.json, unless tokenizer_class says that
-// tokenizer.json stands alone (PreTrainedTokenizerFast, TokenizersBackend). As there, add_bos_token or add_eos_token of
-// tokenizer_config.json replace the post-processor, and truncation_side says at which end a text is cut. The padding section of
-// tokenizer.json is ignored, and so is the length of its truncation section.
+// tokenizer.json stands alone (PreTrainedTokenizerFast, TokenizersBackend). As there, truncation_side of
+// tokenizer_config.json says at which end a text is cut, and its add_bos_token and add_eos_token count only where there is no
+// tokenizer.json. The padding section of tokenizer.json is ignored, and so is the length of its truncation section.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +40,7 @@ struct TokenizerFile {
   std::string cls_token = "[CLS]";
   std::string sep_token = "[SEP]";
   std::string mask_token = "[MASK]";
-  std::string bos_token, eos_token;  // empty: none is named
+  std::string eos_token;  // empty: none is named
 };
 
 // UserError naming file and problem: no such file exists, a file is malformed, or a part has an unknown type.
