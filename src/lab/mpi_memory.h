@@ -17,7 +17,7 @@ struct MpiMemory {
 // Of each of so many ranks; one alone has none. `measured`: on this host, perhaps on other ranks than these; none: an estimate.
 MpiMemory mpi_memory(int64_t ranks, const std::optional<MpiMemory>& measured);
 
-// "as measured on 2 ranks of this host", "an estimate that nobody measured here"
+// "as measured on 2 ranks of this host", "an estimate, as nobody measured it here"
 std::string describe_source(const MpiMemory& memory);
 nlohmann::json to_json(const MpiMemory& memory);
 
