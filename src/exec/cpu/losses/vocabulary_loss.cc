@@ -39,6 +39,18 @@ int64_t align(int64_t bytes) {
   return round_up(bytes, kPartAlignment);
 }
 
+// Of so many tokens, for each block, at most `most`: about as many in each, since few rows make slow products. A number of
+// rows that products take in one piece: 2^i or 3 · 2^i times the multiple, or the most.
+int64_t even_rows(int64_t tokens, int64_t most) {
+  const int64_t wanted = ceil_divide(tokens, std::max(int64_t{1}, ceil_divide(tokens, most)));
+  for (int64_t rows = kRowMultiple; rows < most; rows *= 2) {
+    if (wanted <= rows) return rows;
+    const int64_t between = rows * 3 / 2;
+    if (between % kRowMultiple == 0 && wanted <= between) return std::min(between, most);
+  }
+  return most;
+}
+
 }  // namespace
 
 // The gradients of logits are factors of products; in fp16 most of them would be zero.
@@ -68,9 +80,9 @@ void VocabularyLoss::choose_sizes() {
   columns_ = std::min(shape_.vocabulary, round_up(even, kChunkMultiple));
   const bool gives_gradients = shape_.gives_dx || shape_.gives_dweight;
   work_ = !gives_gradients ? Work::kLoss : shape_.gives_loss ? Work::kExponentials : Work::kGradients;
-  rows_ = block_rows_of(work_);
+  rows_ = most_rows(work_);
   if (!keeps(work_)) return;
-  const int64_t rows_of_twice = block_rows_of(Work::kLossThenGradients);
+  const int64_t rows_of_twice = most_rows(Work::kLossThenGradients);
   if (cost(work_, rows_) <= cost(Work::kLossThenGradients, rows_of_twice)) return;
   work_ = Work::kLossThenGradients;
   rows_ = rows_of_twice;
@@ -101,12 +113,6 @@ VocabularyLoss::Parts VocabularyLoss::lay_out(Work work, int64_t rows) const {
   parts.x_sums = place(keeps(work) ? shape_.hidden * 4 : 0);
   parts.library = end;
   return parts;
-}
-
-// As many in each block as in the last one, or nearly so: few rows make slow products.
-int64_t VocabularyLoss::block_rows_of(Work work) const {
-  const int64_t tokens = std::max(shape_.tokens, int64_t{1});
-  return round_up(ceil_divide(tokens, ceil_divide(tokens, most_rows(work))), kRowMultiple);
 }
 
 int64_t VocabularyLoss::most_rows(Work work) const {
@@ -190,6 +196,9 @@ class VocabularyLoss::Run {
   }
 
   void run() {
+    const int64_t labels =
+        call_.tokens - std::count(call_.labels, call_.labels + call_.tokens, kIgnoredLabel);
+    rows_ = even_rows(labels, plan_.rows_);
     for (int64_t first = 0; first < call_.tokens;) {
       const int64_t last = take_block(first);
       if (shape_.gives_dx)
@@ -219,7 +228,7 @@ class VocabularyLoss::Run {
   int64_t take_block(int64_t first) {
     block_.count = 0;
     int64_t token = first;
-    for (; token < call_.tokens && block_.count < plan_.rows_; ++token) {
+    for (; token < call_.tokens && block_.count < rows_; ++token) {
       const int32_t label = call_.labels[token];
       if (label != kIgnoredLabel) {
         VocabularyRow& row = block_.rows[block_.count++];
@@ -379,6 +388,7 @@ class VocabularyLoss::Run {
   const VocabularyLossShape& shape_;
   const VocabularyLossCall& call_;
   VocabularyBlock block_;
+  int64_t rows_ = 0;  // of a block
   bool adds_to_dweight_;
   bool has_weight_sums_ = false;
   bool has_x_sums_ = false;

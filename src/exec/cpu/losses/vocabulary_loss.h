@@ -30,7 +30,7 @@
 // The workspace is R · C logits, R · V (kept) or R · C elements that products read, the block's rows of x and sums of dx, a
 // chunk of dW, a chunk of W in float32 where the machine multiplies only that, and what the library's products ask for. C is
 // about 2048, or 512 where products are of 16 bits. With the largest R of up to 1024 all but the last part stays within
-// kVocabularyWorkspaceBytes, however many tokens or entries there are; blocks are then made about equal.
+// kVocabularyWorkspaceBytes, however many tokens or entries there are; blocks of a run have about equally many.
 //
 // Results depend on the number of threads only where the library's products do: some of H below 128. Nothing is allocated
 // by run().
@@ -129,7 +129,6 @@ class VocabularyLoss {
   bool keeps(Work work) const { return work == Work::kExponentials && shape_.gives_dweight; }
   Parts lay_out(Work work, int64_t rows) const;
   int64_t most_rows(Work work) const;
-  int64_t block_rows_of(Work work) const;
   double cost(Work work, int64_t rows) const;
 
   VocabularyLossShape shape_;

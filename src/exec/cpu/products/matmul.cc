@@ -27,11 +27,10 @@ int64_t align(int64_t bytes) {
 }
 
 // From this many rows of A on, repacking B into the library's blocked layout is worth its cost: each moved element of B
-// serves 2·M operations. A B that is stored [N, K] works nearly as well without repacking. Pairs of 16 bits are repacked by
-// us, into what the products would else make of each tile of a B that is stored [K, N] as often as they read it. Found by
-// experiment on AVX-512.
+// serves 2·M operations. A B that is stored [N, K] works nearly as well without repacking, unless it is widened on the way.
+// Found by experiment on AVX-512. (Pairs of a B that is stored [K, N] would pay from 32 rows on, but with few rows the
+// library then asks for buffers of each thread.)
 constexpr int64_t kRowsThatPayForBlocking = 512;
-constexpr int64_t kRowsThatPayForPairBlocks = 32;
 constexpr int64_t kRowsThatPayForBlockingTransposed = 1024;
 
 // Rows of A that are widened to fp32 at a time, so that they are still in cache when the product reads them.
@@ -181,12 +180,9 @@ class PiecewiseMatmul final : public Matmul {
             .blocks_for_rows = shape_.m >= rows_that_pay() ? shape_.m : 0};
   }
 
-  // For blocks of B. What is widened is repacked on the way, from fewer rows on.
   int64_t rows_that_pay() const {
-    const bool is_stored_in_16_bits = shape_.operands != DType::kF32;
-    if (is_stored_in_16_bits && widens_) return kRowsThatPayForBlocking;
-    if (shape_.transpose_b) return kRowsThatPayForBlockingTransposed;
-    return is_stored_in_16_bits ? kRowsThatPayForPairBlocks : kRowsThatPayForBlocking;
+    const bool is_widened = widens_ && shape_.operands != DType::kF32;
+    return shape_.transpose_b && !is_widened ? kRowsThatPayForBlockingTransposed : kRowsThatPayForBlocking;
   }
 
   std::shared_ptr<const Move> move_of(const ProductShape& product) const {
