@@ -9,6 +9,7 @@
 #include <set>
 #include <thread>
 
+#include "base/process.h"
 #include "beside_program.h"
 #include "cli_support.h"
 #include "io/checkpoint_directory.h"
@@ -57,7 +58,7 @@ class CliRankKill : public CliTest {
     };
     ProgramRun result = program.wait();
     const auto any_runs = [&ranks] {
-      return std::ranges::any_of(ranks, [](const auto& rank) { return is_running(rank.second); });
+      return std::ranges::any_of(ranks, [](const auto& rank) { return is_process_running(rank.second); });
     };
     while (any_runs() && seconds() < kMostSecondsToEnd)
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -96,12 +97,12 @@ int64_t CliRankKill::kill_while_writing(const std::vector<std::string>& run_word
   fs::remove_all(output());
   StartedProgram program(run_words, directory_.path());
   std::map<int, pid_t> ranks;
-  while (list_checkpoints(output()).empty() && is_running(program.pid())) {
+  while (list_checkpoints(output()).empty() && is_process_running(program.pid())) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
     ranks = ranks_of(program.pid());
   }
   int64_t written = 0;
-  while (written == 0 && is_running(program.pid())) written = step_being_written(output());
+  while (written == 0 && is_process_running(program.pid())) written = step_being_written(output());
   for (const int victim : victims) kill(ranks.at(victim), SIGKILL);
   end_of(program, ranks);
   return fs::exists(output() / fmt::format("checkpoint-{}", written)) ? 0 : written;
@@ -146,7 +147,7 @@ TEST_F(CliRankKill, TheRunGoesOnAsIfNothingHadHappened) {
     StartedProgram program(words(kRanks, output(), resumes, more), directory_.path());
     std::this_thread::sleep_for(std::chrono::duration<double>(delay(random)));
     std::map<int, pid_t> ranks = ranks_of(program.pid());
-    while (ranks.empty() && is_running(program.pid())) ranks = ranks_of(program.pid());
+    while (ranks.empty() && is_process_running(program.pid())) ranks = ranks_of(program.pid());
     const auto victim = ranks.find(static_cast<int>(random() % kRanks));
     if (victim != ranks.end()) kill(victim->second, SIGKILL);
     const ProgramRun result = end_of(program, ranks);

@@ -8,6 +8,7 @@
 #include <string>
 #include <thread>
 
+#include "base/process.h"
 #include "base/processors.h"
 #include "base/stop_request.h"
 #include "beside_program.h"
@@ -185,7 +186,7 @@ TEST_F(CliRanks, AKilledRankEndsTheRun) {
   EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), kNoHangSeconds);
   EXPECT_NE(result.exit_code, 0);
   EXPECT_NE((result.output + result.error).find("rank 1"), std::string::npos) << result.error;
-  EXPECT_FALSE(is_running(ranks.at(0)));
+  EXPECT_FALSE(is_process_running(ranks.at(0)));
 }
 
 // A rank that is stopped is noticed after ddp_timeout, and named.
@@ -200,7 +201,7 @@ TEST_F(CliRanks, AStoppedRankIsNamedAfterTheTimeout) {
   EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), kNoHangSeconds);
   EXPECT_NE(result.exit_code, 0);
   EXPECT_NE(result.error.find("[ddp_timeout] expected rank 1 on "), std::string::npos) << result.error;
-  EXPECT_FALSE(is_running(ranks.at(1)));
+  EXPECT_FALSE(is_process_running(ranks.at(1)));
 }
 
 // Whatever the arguments decide: nothing is exchanged before they are compared.

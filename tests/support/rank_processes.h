@@ -36,11 +36,4 @@ inline std::map<int, pid_t> ranks_of(pid_t launcher) {
   return ranks;
 }
 
-// One that has ended may stay in the table of processes until somebody asks for its exit code.
-inline bool is_running(pid_t process) {
-  std::ifstream stat("/proc/" + std::to_string(process) + "/stat");
-  std::string id, command, state;
-  return static_cast<bool>(stat >> id >> command >> state) && state != "Z" && state != "X";
-}
-
 }  // namespace shoehorn::testing

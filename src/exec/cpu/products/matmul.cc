@@ -28,8 +28,7 @@ int64_t align(int64_t bytes) {
 
 // From this many rows of A on, repacking B into the library's blocked layout is worth its cost: each moved element of B
 // serves 2·M operations. A B that is stored [N, K] works nearly as well without repacking, unless it is widened on the way.
-// Found by experiment on AVX-512. (Pairs of a B that is stored [K, N] would pay from 32 rows on, but with few rows the
-// library then asks for buffers of each thread.)
+// Found by experiment on AVX-512.
 constexpr int64_t kRowsThatPayForBlocking = 512;
 constexpr int64_t kRowsThatPayForBlockingTransposed = 1024;
 
