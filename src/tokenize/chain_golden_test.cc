@@ -28,7 +28,7 @@ std::vector<size_t> flat(const std::vector<TextRange>& offsets) {
   return numbers;
 }
 
-const Json& configurations() {
+const Json& chain_configurations() {
   static const Json all = read_json(golden("chain_cases.json"));
   return all;
 }
@@ -45,7 +45,7 @@ class ChainGolden : public ::testing::TestWithParam<size_t> {
   }
   void TearDown() override { fs::remove_all(dir_); }
 
-  const Json& configuration_ = configurations()[GetParam()];
+  const Json& configuration_ = chain_configurations()[GetParam()];
   fs::path dir_;
 };
 
@@ -86,9 +86,9 @@ TEST_P(ChainGolden, IdsOffsetsAndDecodedText) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, ChainGolden, ::testing::Range(size_t{0}, configurations().size()),
+INSTANTIATE_TEST_SUITE_P(Families, ChainGolden, ::testing::Range(size_t{0}, chain_configurations().size()),
                          [](const ::testing::TestParamInfo<size_t>& info) {
-                           return test_name(configurations()[info.param]["name"].get<std::string>());
+                           return test_name(chain_configurations()[info.param]["name"].get<std::string>());
                          });
 
 // Each code point alone, doubled, before and behind letters, digits, marks, white space and apostrophes.

@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-const Json& configurations() {
+const Json& class_configurations() {
   static const Json all = read_json(golden("vocab_merges.json"));
   return all;
 }
@@ -74,7 +74,7 @@ class VocabMergesGolden : public VocabMerges, public ::testing::WithParamInterfa
     }
   }
 
-  const Json& configuration_ = configurations()[GetParam()];
+  const Json& configuration_ = class_configurations()[GetParam()];
 };
 
 TEST_P(VocabMergesGolden, IdsOffsetsAndDecodedText) {
@@ -97,9 +97,10 @@ TEST_P(VocabMergesGolden, TheSavedDirectoryHasTheSameIds) {
   expect_cases(*Tokenizer::load(directory_.path()));
 }
 
-INSTANTIATE_TEST_SUITE_P(Classes, VocabMergesGolden, ::testing::Range(size_t{0}, configurations().size()),
+INSTANTIATE_TEST_SUITE_P(Classes, VocabMergesGolden,
+                         ::testing::Range(size_t{0}, class_configurations().size()),
                          [](const ::testing::TestParamInfo<size_t>& info) {
-                           return test_name(configurations()[info.param]["name"].get<std::string>());
+                           return test_name(class_configurations()[info.param]["name"].get<std::string>());
                          });
 
 TEST_F(VocabMerges, OtherClassesAreRefusedByName) {
