@@ -68,13 +68,13 @@ Trained train(const std::string& name, const TrainingArguments& args) {
           weights_of(trainer.session())};
 }
 
-struct Case {
+struct DecoderCase {
   std::string name;
   std::function<void(TrainingArguments&)> base;     // both sides
   std::function<void(TrainingArguments&)> changed;  // one side
 };
 
-void PrintTo(const Case& exact, std::ostream* out) {
+void PrintTo(const DecoderCase& exact, std::ostream* out) {
   *out << exact.name;
 }
 
@@ -118,7 +118,7 @@ void without_fused_updates(TrainingArguments& args) {
   args.skip_pass = {"fuse_update"};
 }
 
-const std::vector<Case> kCases = {
+const std::vector<DecoderCase> kDecoderCases = {
     {"recompute", nothing, recompute},
     {"recompute_layer_major", layer_major, recompute},
     {"activation_budget_of_half", nothing, half_the_activations},
@@ -139,7 +139,7 @@ const std::vector<Case> kCases = {
     {"adapters_activation_budget", adapters, half_the_activations},
 };
 
-class DecoderExactness : public ::testing::TestWithParam<std::tuple<const char*, Case>> {};
+class DecoderExactness : public ::testing::TestWithParam<std::tuple<const char*, DecoderCase>> {};
 
 TEST_P(DecoderExactness, FourStepsAreBitIdentical) {
   const auto& [name, exact] = GetParam();
@@ -165,7 +165,7 @@ TEST_P(DecoderExactness, FourStepsAreBitIdentical) {
 
 INSTANTIATE_TEST_SUITE_P(Every, DecoderExactness,
                          ::testing::Combine(::testing::Values("gpt2_tied", "llama_untied", "qwen3_tied"),
-                                            ::testing::ValuesIn(kCases)),
+                                            ::testing::ValuesIn(kDecoderCases)),
                          [](const auto& info) {
                            return std::string(std::get<0>(info.param)) + "_" + std::get<1>(info.param).name;
                          });
