@@ -38,8 +38,10 @@ DECODER_LABELS = {
     "step_gpt2_bf16_compile": "GPT-2 124M, 4 × 512, bf16, torch.compile",
     "step_llama_135m_fp32": "Llama 135M, 4 × 512, fp32",
     "step_llama_135m_bf16": "Llama 135M, 4 × 512, bf16",
+    "step_llama_135m_bf16_compile": "Llama 135M, 4 × 512, bf16, torch.compile",
     "step_qwen2_0_5b_fp32": "Qwen2 0.5B, 1 × 512, fp32",
     "step_qwen2_0_5b_bf16": "Qwen2 0.5B, 1 × 512, bf16",
+    "step_qwen2_0_5b_bf16_compile": "Qwen2 0.5B, 1 × 512, bf16, torch.compile",
     "step_qwen2_0_5b_lora_bf16": "Qwen2 0.5B, 1 × 512, LoRA on bf16 weights, checkpointing",
 }
 DECODER_STEPS = tuple(DECODER_LABELS)

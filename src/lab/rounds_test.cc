@@ -1,5 +1,6 @@
 #include "lab/rounds.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <map>

@@ -145,8 +145,10 @@ BackwardLayout backward_layout(const AttentionBatch& batch) {
   LayoutBuilder builder;
   BackwardLayout layout{};
   layout.strip_stride = strip_stride(keys);
-  layout.queries = builder.take(batch.max_query_length * d);
-  layout.doutput = builder.take(batch.max_query_length * d);
+  const int64_t query_pairs = ceil_divide(batch.max_query_length, 2);
+  layout.queries = builder.take(2 * query_pairs * d);
+  layout.doutput = builder.take(2 * query_pairs * d);
+  layout.right_form = query_pairs * d;
   layout.dqueries = builder.take(batch.max_query_length * d);
   layout.logsumexp = builder.take(batch.max_query_length);
   layout.delta = builder.take(batch.max_query_length);

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "base/philox.h"
 #include "exec/cpu/attention/attention_task.h"
@@ -10,6 +11,7 @@
 #include "hwy/foreach_target.h"
 // Highway's order: after foreach_target.h.
 #include "exec/cpu/attention/attention_block-inl.h"
+#include "exec/cpu/attention/attention_rows-inl.h"
 #include "exec/cpu/attention/attention_softmax-inl.h"
 #include "exec/cpu/simd/philox_simd-inl.h"
 
@@ -28,13 +30,15 @@ struct TaskHead {
 };
 
 // Turns scores (in strip) and gradients of the dropped probabilities (in dstrip) into dropped probabilities
-// and gradients of the scores. The latter are also the gradients of the bias.
-template <bool kDropout>
+// and gradients of the scores. The latter are also the gradients of the bias. Pairs: both as
+// narrow_gradients_in_place leaves them.
+template <class Operand, bool kDropout>
 void gradient_strip(const TaskHead& task, const ScoreBlock& block, const BackwardLayout& layout,
                     float* workspace) {
   alignas(64) uint8_t keep_bits[philox_keep_bytes(kBackwardKeys)];
   const AttentionBatch& batch = task.batch;
   const uint32_t threshold = drop_threshold(batch.dropout.p);
+  const float score_scale = scale_of_scores<Operand>(batch);
   PhiloxRow counter = task.counter;
   for (int64_t i = 0; i < block.queries; ++i) {
     const int64_t query = block.first_query + i;
@@ -43,82 +47,140 @@ void gradient_strip(const TaskHead& task, const ScoreBlock& block, const Backwar
     float* gradient = workspace + layout.dstrip + i * layout.strip_stride;
     const int64_t column = bias_column(batch, task.sequence, query) + block.first_key;
     if (batch.has_bias) {
-      add_scaled_row(batch.bias + task.head * batch.bias_columns() + column, block.keys, kLog2E, score);
+      add_scaled_row(batch.bias + task.head * batch.bias_columns() + column, block.keys, kLog2E / score_scale,
+                     score);
     }
     if constexpr (kDropout) {
       counter.position = static_cast<uint32_t>(query);
       philox_keep_bits(counter, threshold, block.first_key, std::max<int64_t>(visible.end, 0), keep_bits);
     }
-    gradient_row<kDropout>(score, gradient, block.keys, visible, keep_bits,
-                           workspace[layout.logsumexp + query], workspace[layout.delta + query]);
+    gradient_row<kDropout>(score, gradient, block.keys, visible, keep_bits, score_scale,
+                           scale_of_gradients<Operand>(batch), workspace[layout.logsumexp + query],
+                           workspace[layout.delta + query]);
     if (task.dbias != nullptr) add_scaled_row(gradient, block.keys, 1.0F, task.dbias + column);
   }
+  if constexpr (std::is_same_v<Operand, Bf16Pair>) {
+    for (int64_t i = 0; i < block.queries; i += 2) {
+      const int64_t row = i * layout.strip_stride;
+      narrow_gradients_in_place(workspace + layout.strip + row, workspace + layout.dstrip + row,
+                                layout.strip_stride, i + 1 < block.queries, block.keys);
+    }
+  }
+}
+
+// dQ of a block of queries: += the gradients of its scores times the keys, whose rows are `rows`.
+void add_for_queries(const ScoreBlock& block, const BackwardLayout& layout, int64_t size, const float* rows,
+                     float* workspace, bool is_first) {
+  const int64_t padded = padded_head_size(size);
+  multiply<float>({.a = workspace + layout.dstrip,
+                   .a_row = layout.strip_stride,
+                   .a_step = 1,
+                   .b = rows,
+                   .b_step = padded,
+                   .b_panel = kPanel,
+                   .c = workspace + layout.dqueries + block.first_query * padded,
+                   .c_row = padded,
+                   .m = block.queries,
+                   .n = size,
+                   .k = block.keys,
+                   .accumulate = !is_first});
+}
+// Of pairs the gradients of even rows lie in the strip of probabilities, those of odd rows in their own.
+void add_for_queries(const ScoreBlock& block, const BackwardLayout& layout, int64_t size,
+                     const Bf16Pair* rows, float* workspace, bool is_first) {
+  const int64_t padded = padded_head_size(size);
+  for (const int64_t parity : {0, 1}) {
+    const int64_t strip = parity == 0 ? layout.strip : layout.dstrip;
+    multiply<Bf16Pair>({.a = operands<Bf16Pair>(workspace + strip + layout.strip_stride),
+                        .a_row = 2 * layout.strip_stride,
+                        .a_step = 1,
+                        .b = rows,
+                        .b_step = padded,
+                        .b_panel = kPanel,
+                        .c = workspace + layout.dqueries + (block.first_query + parity) * padded,
+                        .c_row = 2 * padded,
+                        .m = (block.queries + 1 - parity) / 2,
+                        .n = size,
+                        .k = operands_of<Bf16Pair>(block.keys),
+                        .accumulate = !is_first});
+  }
+}
+
+// The right operand of queries or of the gradients of their outputs; of floats the left one is that, too.
+HWY_INLINE float* right_form(float* left, const BackwardLayout&) {
+  return left;
+}
+HWY_INLINE Bf16Pair* right_form(Bf16Pair* left, const BackwardLayout& layout) {
+  return left + layout.right_form;
 }
 
 // The five products of a block: scores, the gradient of the probabilities, and the contributions to dQ, dK
 // and dV. Keys and values are packed from first_packed_key on; dkeys and dvalues point to the rows of that
 // key.
-template <bool kDropout>
+template <class Operand, bool kDropout>
 void gradient_block(const TaskHead& task, const ScoreBlock& block, bool is_first,
                     const BackwardLayout& layout, int64_t first_packed_key, float* dkeys, float* dvalues,
                     float* workspace) {
   const int64_t size = task.batch.head_size;
   const int64_t padded = padded_head_size(size);
+  const int64_t depth = operands_of<Operand>(size);
+  const int64_t row = operands_of<Operand>(padded);
   const int64_t first_key = block.first_key - first_packed_key;
-  const float* queries = workspace + layout.queries + block.first_query * padded;
-  const float* doutput = workspace + layout.doutput + block.first_query * padded;
-  float* strip = workspace + layout.strip;
-  float* dstrip = workspace + layout.dstrip;
-  const auto against_keys = [&](const float* rows, const float* panels, float* out) {
-    multiply({.a = rows,
-              .a_row = padded,
-              .a_step = 1,
-              .b = panels + first_key * size,
-              .b_step = kPanel,
-              .b_panel = size * kPanel,
-              .c = out,
-              .c_row = layout.strip_stride,
-              .m = block.queries,
-              .n = block.keys,
-              .k = size,
-              .accumulate = false});
+  const auto against_keys = [&](int64_t rows, int64_t panels, int64_t out) {
+    multiply<Operand>({.a = operands<Operand>(workspace + rows) + block.first_query * row,
+                       .a_row = row,
+                       .a_step = 1,
+                       .b = operands<Operand>(workspace + panels) + first_key * depth,
+                       .b_step = kPanel,
+                       .b_panel = depth * kPanel,
+                       .c = workspace + out,
+                       .c_row = layout.strip_stride,
+                       .m = block.queries,
+                       .n = block.keys,
+                       .k = depth,
+                       .accumulate = false});
   };
-  const auto add_for_keys = [&](const float* strip_of_queries, const float* rows, float* out) {
-    multiply({.a = strip_of_queries,
-              .a_row = 1,
-              .a_step = layout.strip_stride,
-              .b = rows,
-              .b_step = padded,
-              .b_panel = kPanel,
-              .c = out + first_key * padded,
-              .c_row = padded,
-              .m = block.keys,
-              .n = size,
-              .k = block.queries,
-              .accumulate = true});
+  const auto add_for_keys = [&](int64_t strip, const Operand* rows, float* out) {
+    multiply<Operand>({.a = operands<Operand>(workspace + strip),
+                       .a_row = 1,
+                       .a_step = layout.strip_stride * (std::is_same_v<Operand, float> ? 1 : 2),
+                       .b = rows + operands_of<Operand>(block.first_query) * padded,
+                       .b_step = padded,
+                       .b_panel = kPanel,
+                       .c = out + first_key * padded,
+                       .c_row = padded,
+                       .m = block.keys,
+                       .n = size,
+                       .k = operands_of<Operand>(block.queries),
+                       .accumulate = true});
   };
-  against_keys(queries, workspace + layout.keys_transposed, strip);
-  against_keys(doutput, workspace + layout.values_transposed, dstrip);
-  gradient_strip<kDropout>(task, block, layout, workspace);
-  add_for_keys(strip, doutput, dvalues);
-  add_for_keys(dstrip, queries, dkeys);
-  multiply({.a = dstrip,
-            .a_row = layout.strip_stride,
-            .a_step = 1,
-            .b = workspace + layout.keys + first_key * padded,
-            .b_step = padded,
-            .b_panel = kPanel,
-            .c = workspace + layout.dqueries + block.first_query * padded,
-            .c_row = padded,
-            .m = block.queries,
-            .n = size,
-            .k = block.keys,
-            .accumulate = !is_first});
+  against_keys(layout.queries, layout.keys_transposed, layout.strip);
+  against_keys(layout.doutput, layout.values_transposed, layout.dstrip);
+  gradient_strip<Operand, kDropout>(task, block, layout, workspace);
+  add_for_keys(layout.strip, right_form(operands<Operand>(workspace + layout.doutput), layout), dvalues);
+  add_for_keys(layout.dstrip, right_form(operands<Operand>(workspace + layout.queries), layout), dkeys);
+  add_for_queries(block, layout, size,
+                  operands<Operand>(workspace + layout.keys) + operands_of<Operand>(first_key) * padded,
+                  workspace, is_first);
+}
+
+// Packs rows of queries, or of the gradients of their outputs, as left and as right operands, which of floats are the
+// same.
+template <class T>
+void pack_both(const T* rows, int64_t stride, int64_t length, int64_t size, float scale,
+               const BackwardLayout&, float* out) {
+  pack_left(rows, stride, length, size, scale, padded_head_size(size), out);
+}
+template <class T>
+void pack_both(const T* rows, int64_t stride, int64_t length, int64_t size, float scale,
+               const BackwardLayout& layout, Bf16Pair* out) {
+  pack_left(rows, stride, length, size, scale, padded_head_size(size), out);
+  pack_right(rows, stride, length, size, padded_head_size(size), right_form(out, layout));
 }
 
 // Packs the data of a head's queries: Q, dO, log-sum-exp and delta. The context is packed where dQ will be: a
 // query that sees no key has zeros in both.
-template <class T>
+template <class T, class Operand>
 void pack_queries(const AttentionBackward& arguments, const BackwardLayout& layout,
                   const TaskSequence& sequence, int64_t head, float* workspace) {
   const AttentionBatch& batch = arguments.batch;
@@ -128,21 +190,22 @@ void pack_queries(const AttentionBackward& arguments, const BackwardLayout& layo
   const int64_t row = sequence.first_query_row;
   const int64_t length = sequence.queries;
   const int64_t offset = row * columns + head * size;
-  float* doutput = workspace + layout.doutput;
+  Operand* doutput = operands<Operand>(workspace + layout.doutput);
   float* output = workspace + layout.dqueries;  // free until the first block of keys
-  pack_rows(head_rows<T>(arguments.q, row, head * size), arguments.q.stride, length, size,
-            batch.scale * kLog2E, padded, workspace + layout.queries);
-  pack_rows(static_cast<const T*>(arguments.dcontext) + offset, columns, length, size, 1.0F, padded, doutput);
+  pack_both(head_rows<T>(arguments.q, row, head * size), arguments.q.stride, length, size,
+            batch.scale * kLog2E, layout, operands<Operand>(workspace + layout.queries));
+  pack_both(static_cast<const T*>(arguments.dcontext) + offset, columns, length, size, 1.0F, layout, doutput);
   pack_rows(static_cast<const T*>(arguments.context) + offset, columns, length, size, 1.0F, padded, output);
   for (int64_t i = 0; i < length; ++i) {
     workspace[layout.logsumexp + i] = arguments.logsumexp[head * batch.query_rows + row + i] * kLog2E;
-    workspace[layout.delta + i] = dot_row(output + i * padded, doutput + i * padded, padded);
+    workspace[layout.delta + i] =
+        dot_row(output + i * padded, doutput + i * operands_of<Operand>(padded), padded);
   }
 }
 
 // Keys [first_key, first_key + block_keys) against all queries of a head that see any of them. The first head
 // of a group starts the gradients of these keys and values, and the last one writes them.
-template <class T, bool kDropout>
+template <class T, class Operand, bool kDropout>
 void backward_keys(const AttentionBackward& arguments, const TaskHead& task, const BackwardLayout& layout,
                    int64_t first_key, int64_t block_keys, float* workspace) {
   const AttentionBatch& batch = task.batch;
@@ -157,10 +220,11 @@ void backward_keys(const AttentionBackward& arguments, const TaskHead& task, con
   const T* v = head_rows<T>(arguments.v, row, column);
   float* dkeys = workspace + layout.dkeys + (group > 1 ? first_key * padded : 0);
   float* dvalues = workspace + layout.dvalues + (group > 1 ? first_key * padded : 0);
-  pack_transposed(k, arguments.k.stride, block_keys, size, 1.0F, workspace + layout.keys_transposed);
-  pack_transposed(v, arguments.v.stride, block_keys, size, dropout_scale,
-                  workspace + layout.values_transposed);
-  pack_rows(k, arguments.k.stride, block_keys, size, 1.0F, padded, workspace + layout.keys);
+  pack_panels(k, arguments.k.stride, block_keys, size, 1.0F,
+              operands<Operand>(workspace + layout.keys_transposed));
+  pack_panels(v, arguments.v.stride, block_keys, size, dropout_scale,
+              operands<Operand>(workspace + layout.values_transposed));
+  pack_right(k, arguments.k.stride, block_keys, size, padded, operands<Operand>(workspace + layout.keys));
   if (task.head % group == 0) {
     std::fill_n(dkeys, block_keys * padded, 0.0F);
     std::fill_n(dvalues, block_keys * padded, 0.0F);
@@ -172,18 +236,18 @@ void backward_keys(const AttentionBackward& arguments, const TaskHead& task, con
     const int64_t begin = std::max(first_key, seen.begin / kPanel * kPanel);
     const int64_t end = std::min(first_key + block_keys, seen.end);
     if (begin >= end) continue;
-    gradient_block<kDropout>(task, {i, rows, begin, end - begin}, first_key <= seen.begin, layout, first_key,
-                             dkeys, dvalues, workspace);
+    gradient_block<Operand, kDropout>(task, {i, rows, begin, end - begin}, first_key <= seen.begin, layout,
+                                      first_key, dkeys, dvalues, workspace);
   }
   if (task.head % group != group - 1) return;
-  // Queries were packed times scale · log2(e): what dK needs more is ln 2.
-  unpack_rows(dkeys, padded, block_keys, size, kLn2, head_rows<T>(arguments.dk, row, column),
-              arguments.dk.stride);
+  // Floats of queries were packed times scale · log2(e): what dK needs more is ln 2.
+  unpack_rows(dkeys, padded, block_keys, size, kLn2 * scale_of_scores<Operand>(batch),
+              head_rows<T>(arguments.dk, row, column), arguments.dk.stride);
   unpack_rows(dvalues, padded, block_keys, size, dropout_scale, head_rows<T>(arguments.dv, row, column),
               arguments.dv.stride);
 }
 
-template <class T, bool kDropout>
+template <class T, class Operand, bool kDropout>
 void backward_task(const AttentionBackward& arguments, const BackwardLayout& layout, int64_t s,
                    int64_t key_value_head, float* workspace, float* dbias) {
   const AttentionBatch& batch = arguments.batch;
@@ -201,10 +265,10 @@ void backward_task(const AttentionBackward& arguments, const BackwardLayout& lay
       task.dbias = dbias + head * batch.bias_columns();
       std::fill_n(task.dbias, batch.bias_columns(), 0.0F);
     }
-    pack_queries<T>(arguments, layout, sequence, head, workspace);
+    pack_queries<T, Operand>(arguments, layout, sequence, head, workspace);
     for (int64_t first_key = 0; first_key < sequence.keys; first_key += kBackwardKeys) {
-      backward_keys<T, kDropout>(arguments, task, layout, first_key,
-                                 std::min(kBackwardKeys, sequence.keys - first_key), workspace);
+      backward_keys<T, Operand, kDropout>(arguments, task, layout, first_key,
+                                          std::min(kBackwardKeys, sequence.keys - first_key), workspace);
     }
     unpack_rows(workspace + layout.dqueries, padded, sequence.queries, size, batch.scale,
                 head_rows<T>(arguments.dq, sequence.first_query_row, head * size), arguments.dq.stride);
@@ -214,9 +278,10 @@ void backward_task(const AttentionBackward& arguments, const BackwardLayout& lay
 }  // namespace attention
 
 BackwardTask choose_backward_task(const AttentionBatch& batch) {
-  return choose_task<BackwardTask>(batch, [](auto type, auto dropout) -> BackwardTask {
-    return &attention::backward_task<decltype(type), decltype(dropout)::value>;
-  });
+  return attention::choose_task<BackwardTask>(
+      batch, [](auto type, auto operand, auto dropout) -> BackwardTask {
+        return &attention::backward_task<decltype(type), decltype(operand), decltype(dropout)::value>;
+      });
 }
 
 }  // namespace HWY_NAMESPACE

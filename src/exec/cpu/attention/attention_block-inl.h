@@ -1,13 +1,10 @@
-// Inside attention: a register-blocked product of small f32 matrices, and packing into and out of its
-// operands. Included after foreach_target.h; everything lies in shoehorn::cpu::HWY_NAMESPACE::attention.
+// Inside attention: a register-blocked product of small matrices of floats or of bf16 pairs (attention_pairs.h), with
+// f32 sums. Included after foreach_target.h; everything lies in shoehorn::cpu::HWY_NAMESPACE::attention.
 #include <algorithm>
 #include <cstdint>
 #include <type_traits>
 
-#include "base/bfloat16.h"
-#include "base/float16.h"
-#include "exec/cpu/attention/attention.h"
-#include "hwy/cache_control.h"
+#include "exec/cpu/attention/attention_pairs.h"
 #include "hwy/highway.h"
 
 #if defined(SHOEHORN_EXEC_CPU_ATTENTION_BLOCK_INL_) == defined(HWY_TARGET_TOGGLE)
@@ -39,13 +36,14 @@ inline constexpr int64_t kPanel = kBlockVectors * kLanes;
 inline constexpr int64_t kDepth = 64;
 
 // C[m, n] = A[m, k] · B[k, n], or C += A · B. Columns of B and C are touched up to the next multiple of
-// kLanes.
+// kLanes. Operand is float or Bf16Pair; k counts operands.
+template <class Operand>
 struct Product {
-  const float*
+  const Operand*
       a;  // element (i, p) at a[i * a_row + p * a_step]: a_row and a_step swapped is a transposed operand
   int64_t a_row;
   int64_t a_step;
-  const float* b;  // element (p, j) at b[p * b_step + (j / kPanel) * b_panel + j % kPanel]
+  const Operand* b;  // element (p, j) at b[p * b_step + (j / kPanel) * b_panel + j % kPanel]
   int64_t b_step;
   int64_t b_panel;
   float* c;  // element (i, j) at c[i * c_row + j]
@@ -88,16 +86,23 @@ HWY_NOINLINE void block_product(const float* HWY_RESTRICT a, int64_t a_row, int6
   }
 }
 
+template <int kRows, int kVectors>
+HWY_INLINE void block_product(const Bf16Pair* a, int64_t a_row, int64_t a_step, const Bf16Pair* b,
+                              int64_t b_step, float* c, int64_t c_row, int64_t k, bool accumulate) {
+  pair_block_product<kRows, kVectors>(a, a_row, a_step, b, b_step, c, c_row, k, accumulate);
+}
+
 // All rows of a panel: groups of kBlockRows rows, then the remaining rows with the kernel for that many.
-template <int kVectors>
-HWY_INLINE void panel_product(const Product& x, const float* a, const float* b, float* c, int64_t k,
-                              bool accumulate) {
+template <int kVectors, class Operand>
+HWY_INLINE void panel_product(const Product<Operand>& x, const Operand* a, const Operand* b, float* c,
+                              int64_t k, bool accumulate) {
   int64_t i = 0;
   for (; i + kBlockRows <= x.m; i += kBlockRows) {
     block_product<kBlockRows, kVectors>(a + i * x.a_row, x.a_row, x.a_step, b, x.b_step, c + i * x.c_row,
                                         x.c_row, k, accumulate);
   }
-  using Kernel = decltype(&block_product<1, kVectors>);
+  using Kernel =
+      void (*)(const Operand*, int64_t, int64_t, const Operand*, int64_t, float*, int64_t, int64_t, bool);
   constexpr Kernel kRest[kBlockRows] = {nullptr,
                                         &block_product<1, kVectors>,
                                         &block_product<2, kVectors>,
@@ -108,13 +113,14 @@ HWY_INLINE void panel_product(const Product& x, const float* a, const float* b, 
     kRest[x.m - i](a + i * x.a_row, x.a_row, x.a_step, b, x.b_step, c + i * x.c_row, x.c_row, k, accumulate);
 }
 
-inline void multiply(const Product& x) {
+template <class Operand>
+void multiply(const Product<Operand>& x) {
   for (int64_t p = 0; p < x.k; p += kDepth) {
     const int64_t depth = std::min(kDepth, x.k - p);
     const bool accumulate = x.accumulate || p > 0;
-    const float* a = x.a + p * x.a_step;
+    const Operand* a = x.a + p * x.a_step;
     for (int64_t j = 0; j < x.n; j += kPanel) {
-      const float* b = x.b + p * x.b_step + j / kPanel * x.b_panel;
+      const Operand* b = x.b + p * x.b_step + j / kPanel * x.b_panel;
       switch (std::min<int64_t>(kBlockVectors, (x.n - j + kLanes - 1) / kLanes)) {
         case 1:
           panel_product<1>(x, a, b, x.c + j, depth, accumulate);
@@ -130,124 +136,6 @@ inline void multiply(const Product& x) {
       }
     }
   }
-}
-
-// Scores are in units of log 2.
-inline constexpr float kLog2E = 1.44269504F;
-inline constexpr float kLn2 = 0.693147181F;
-
-// The address of column `column` in row `row`.
-template <class T>
-HWY_INLINE const T* head_rows(const ConstHeadRows& x, int64_t row, int64_t column) {
-  return static_cast<const T*>(x.data) + row * x.stride + column;
-}
-template <class T>
-HWY_INLINE T* head_rows(const HeadRows& x, int64_t row, int64_t column) {
-  return static_cast<T*>(x.data) + row * x.stride + column;
-}
-
-HWY_INLINE float element(const float* x) {
-  return *x;
-}
-HWY_INLINE float element(const bfloat16* x) {
-  return to_float(*x);
-}
-HWY_INLINE void set_element(float* x, float value) {
-  *x = value;
-}
-HWY_INLINE void set_element(bfloat16* x, float value) {
-  *x = to_bfloat16(value);
-}
-
-// out = scale · x for one row. Compilers vectorize this loop, but not the one for float16.
-template <class T>
-HWY_INLINE void widen_row(const T* HWY_RESTRICT x, int64_t columns, float scale, float* HWY_RESTRICT out) {
-  for (int64_t j = 0; j < columns; ++j) out[j] = element(x + j) * scale;
-}
-HWY_INLINE void widen_row(const float16* HWY_RESTRICT x, int64_t columns, float scale,
-                          float* HWY_RESTRICT out) {
-  const FloatTag d;
-  const hn::Rebind<hwy::float16_t, FloatTag> half;
-  int64_t j = 0;
-  for (; j + kLanes <= columns; j += kLanes) {
-    const auto wide = hn::PromoteTo(d, hn::LoadU(half, reinterpret_cast<const hwy::float16_t*>(x + j)));
-    hn::StoreU(hn::Mul(wide, hn::Set(d, scale)), d, out + j);
-  }
-  for (; j < columns; ++j) out[j] = to_float(x[j]) * scale;
-}
-
-template <class T>
-HWY_INLINE void narrow_row(const float* HWY_RESTRICT x, int64_t columns, float scale, T* HWY_RESTRICT out) {
-  for (int64_t j = 0; j < columns; ++j) set_element(out + j, x[j] * scale);
-}
-HWY_INLINE void narrow_row(const float* HWY_RESTRICT x, int64_t columns, float scale,
-                           float16* HWY_RESTRICT out) {
-  const FloatTag d;
-  const hn::Rebind<hwy::float16_t, FloatTag> half;
-  int64_t j = 0;
-  for (; j + kLanes <= columns; j += kLanes) {
-    const FloatVector wide = hn::Mul(hn::LoadU(d, x + j), hn::Set(d, scale));
-    hn::StoreU(hn::DemoteTo(half, wide), half, reinterpret_cast<hwy::float16_t*>(out + j));
-  }
-  for (; j < columns; ++j) out[j] = to_float16(x[j] * scale);
-}
-
-// out[j * kPanel] = scale · x[j], of one row.
-template <class T>
-HWY_INLINE void widen_into_column(const T* HWY_RESTRICT x, int64_t columns, float scale,
-                                  float* HWY_RESTRICT out) {
-  for (int64_t j = 0; j < columns; ++j) out[j * kPanel] = element(x + j) * scale;
-}
-HWY_INLINE void widen_into_column(const float16* HWY_RESTRICT x, int64_t columns, float scale,
-                                  float* HWY_RESTRICT out) {
-  HWY_ALIGN float part[kPanel];
-  for (int64_t j = 0; j < columns; j += kPanel) {
-    const int64_t width = std::min(kPanel, columns - j);
-    widen_row(x + j, width, scale, part);
-    for (int64_t i = 0; i < width; ++i) out[(j + i) * kPanel] = part[i];
-  }
-}
-
-// Rows of a packed batch lie pages apart, where hardware prefetchers do not follow. So each step prefetches
-// the row that is needed kPrefetchRows later.
-inline constexpr int64_t kPrefetchRows = 8;
-template <class T>
-HWY_INLINE void prefetch_row(const T* row, int64_t columns) {
-  constexpr int64_t kLine = 64 / sizeof(T);
-  for (int64_t j = 0; j < columns; j += kLine) hwy::Prefetch(row + j);
-}
-
-// out [rows, padded columns] = scale · x; the padding is zeros.
-template <class T>
-HWY_NOINLINE void pack_rows(const T* HWY_RESTRICT x, int64_t stride, int64_t rows, int64_t columns,
-                            float scale, int64_t padded, float* HWY_RESTRICT out) {
-  for (int64_t i = 0; i < rows; ++i) {
-    prefetch_row(x + std::min(i + kPrefetchRows, rows - 1) * stride, columns);
-    widen_row(x + i * stride, columns, scale, out + i * padded);
-    for (int64_t j = columns; j < padded; ++j) out[i * padded + j] = 0.0F;
-  }
-}
-
-// out = scale · xᵀ in panels [columns, kPanel], one after another; what is missing of the last panel's last
-// vector is zeros.
-template <class T>
-HWY_NOINLINE void pack_transposed(const T* HWY_RESTRICT x, int64_t stride, int64_t rows, int64_t columns,
-                                  float scale, float* HWY_RESTRICT out) {
-  for (int64_t first = 0; first < rows; first += kPanel, out += columns * kPanel) {
-    const int64_t width = std::min(kPanel, rows - first);
-    const int64_t padded = (width + kLanes - 1) / kLanes * kLanes;
-    for (int64_t i = 0; i < width; ++i) widen_into_column(x + (first + i) * stride, columns, scale, out + i);
-    for (int64_t i = width; i < padded; ++i) {
-      for (int64_t j = 0; j < columns; ++j) out[j * kPanel + i] = 0.0F;
-    }
-  }
-}
-
-// x [rows, columns] = scale · packed.
-template <class T>
-HWY_NOINLINE void unpack_rows(const float* HWY_RESTRICT packed, int64_t padded, int64_t rows, int64_t columns,
-                              float scale, T* HWY_RESTRICT x, int64_t stride) {
-  for (int64_t i = 0; i < rows; ++i) narrow_row(packed + i * padded, columns, scale, x + i * stride);
 }
 
 }  // namespace attention

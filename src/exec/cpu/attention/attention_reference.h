@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/philox.h"
@@ -181,11 +182,13 @@ inline ReferenceProbabilities reference_probabilities(const ReferenceHead& head,
 struct ReferenceForward {
   Doubles context;    // [query_rows, A · D]
   Doubles logsumexp;  // [A, query_rows]
+  Doubles magnitude;  // of the context: the sums of the absolute values of its terms
 };
 inline ReferenceForward reference_forward(const AttentionCase& x, const ReferenceOperands& in) {
   const AttentionBatch& batch = x.batch;
   ReferenceForward out{Doubles(batch.query_rows * batch.query_columns()),
-                       Doubles(batch.heads * batch.query_rows)};
+                       Doubles(batch.heads * batch.query_rows),
+                       Doubles(batch.query_rows * batch.query_columns())};
   for (int64_t s = 0; s < batch.sequences; ++s) {
     for (int64_t a = 0; a < batch.heads; ++a) {
       const ReferenceHead head(x, s, a);
@@ -194,8 +197,11 @@ inline ReferenceForward reference_forward(const AttentionCase& x, const Referenc
         out.logsumexp[a * batch.query_rows + head.query_row(q)] = probabilities.logsumexp[q];
         for (int64_t k = 0; k < head.keys; ++k) {
           const double p = probabilities.p[q * head.keys + k] * reference_multiplier(x, s, a, q, k);
-          for (int64_t i = 0; i < batch.head_size; ++i)
-            out.context[head.query_at(q) + i] += p * in.v[head.key_at(k) + i];
+          for (int64_t i = 0; i < batch.head_size; ++i) {
+            const double term = p * in.v[head.key_at(k) + i];
+            out.context[head.query_at(q) + i] += term;
+            out.magnitude[head.query_at(q) + i] += std::abs(term);
+          }
         }
       }
     }
@@ -203,12 +209,19 @@ inline ReferenceForward reference_forward(const AttentionCase& x, const Referenc
   return out;
 }
 
-// delta is computed from `context`, as the kernel computes it from what it stored.
+// delta is computed from `context`, as the kernel computes it from what it stored. `magnitudes`: the sums of the absolute
+// values of the gradients' terms.
 inline ReferenceOperands reference_backward(const AttentionCase& x, const ReferenceOperands& in,
-                                            const Doubles& context, const Doubles& dcontext) {
+                                            const Doubles& context, const Doubles& dcontext,
+                                            ReferenceOperands* magnitudes = nullptr) {
   const AttentionBatch& batch = x.batch;
   ReferenceOperands out{Doubles(in.q.size()), Doubles(in.k.size()), Doubles(in.v.size()),
                         Doubles(in.bias.size())};
+  ReferenceOperands absolute = out;
+  const auto add = [&](Doubles ReferenceOperands::* part, int64_t at, double term) {
+    (out.*part)[at] += term;
+    (absolute.*part)[at] += std::abs(term);
+  };
   for (int64_t s = 0; s < batch.sequences; ++s) {
     for (int64_t a = 0; a < batch.heads; ++a) {
       const ReferenceHead head(x, s, a);
@@ -225,16 +238,17 @@ inline ReferenceOperands reference_backward(const AttentionCase& x, const Refere
           double dp = 0;
           for (int64_t i = 0; i < batch.head_size; ++i) dp += dcontext[query + i] * in.v[key + i];
           const double dscore = p * (dp * multiplier - delta);
-          if (batch.has_bias) out.bias[head.bias_at(q, k)] += dscore;
+          if (batch.has_bias) add(&ReferenceOperands::bias, head.bias_at(q, k), dscore);
           for (int64_t i = 0; i < batch.head_size; ++i) {
-            out.v[key + i] += p * multiplier * dcontext[query + i];
-            out.q[query + i] += dscore * batch.scale * in.k[key + i];
-            out.k[key + i] += dscore * batch.scale * in.q[query + i];
+            add(&ReferenceOperands::v, key + i, p * multiplier * dcontext[query + i]);
+            add(&ReferenceOperands::q, query + i, dscore * batch.scale * in.k[key + i]);
+            add(&ReferenceOperands::k, key + i, dscore * batch.scale * in.q[query + i]);
           }
         }
       }
     }
   }
+  if (magnitudes != nullptr) *magnitudes = std::move(absolute);
   return out;
 }
 
@@ -309,23 +323,26 @@ struct Operands {
 };
 
 // Rounding errors of sums of `terms` products add up like a random walk; then one rounding to the storage
-// dtype.
+// dtype. `magnitude`, if given: one factor of each term was rounded to that dtype before it was added up.
 inline void expect_close(const Storage& got, const Doubles& expected, int64_t terms, DType dtype,
-                         const char* what) {
+                         const char* what, const Doubles* magnitude = nullptr) {
   ASSERT_EQ(got.size(), static_cast<int64_t>(expected.size()));
   double greatest = 1.0;
   for (const double value : expected) greatest = std::max(greatest, std::abs(value));
   const double arithmetic = 4 * dtype_epsilon(DType::kF32) * std::sqrt(static_cast<double>(terms)) * greatest;
   const double rounding = dtype == DType::kF32 ? 0.0 : dtype_epsilon(dtype) / 2;
   for (int64_t i = 0; i < got.size(); ++i) {
-    ASSERT_NEAR(got.at(i), expected[i], arithmetic + rounding * std::abs(expected[i])) << what << " at " << i;
+    const double rounded = std::abs(expected[i]) + (magnitude == nullptr ? 0.0 : (*magnitude)[i]);
+    ASSERT_NEAR(got.at(i), expected[i], arithmetic + rounding * rounded) << what << " at " << i;
   }
 }
 
-inline void expect_close(const Operands& got, const ReferenceOperands& expected, int64_t terms, DType dtype) {
-  expect_close(got.q, expected.q, terms, dtype, "dq");
-  expect_close(got.k, expected.k, terms, dtype, "dk");
-  expect_close(got.v, expected.v, terms, dtype, "dv");
+inline void expect_close(const Operands& got, const ReferenceOperands& expected, int64_t terms, DType dtype,
+                         const ReferenceOperands* magnitudes = nullptr) {
+  const bool is_given = magnitudes != nullptr;
+  expect_close(got.q, expected.q, terms, dtype, "dq", is_given ? &magnitudes->q : nullptr);
+  expect_close(got.k, expected.k, terms, dtype, "dk", is_given ? &magnitudes->k : nullptr);
+  expect_close(got.v, expected.v, terms, dtype, "dv", is_given ? &magnitudes->v : nullptr);
   expect_close(got.bias, expected.bias, terms, DType::kF32, "dbias");
 }
 

@@ -1,5 +1,5 @@
-// Inside attention: the processing of a row of scores, forward and backward. Scores are in units of log 2
-// (queries are packed times scale · log2(e)), so that powers of two replace exponentials. Included after
+// Inside attention: the processing of a row of scores, forward and backward. Scores times score_scale are in units
+// of log 2, so that powers of two replace exponentials. Included after
 // foreach_target.h; everything is in shoehorn::cpu::HWY_NAMESPACE::attention.
 #include <algorithm>
 #include <cstdint>
@@ -66,12 +66,13 @@ HWY_INLINE float row_maximum(const float* HWY_RESTRICT x, int64_t count) {
   return hn::GetLane(hn::MaxOfLanes(d, hn::Max(hn::Max(best0, best1), hn::Max(best2, best3))));
 }
 
-// x[i] = 2^(x[i] - maximum), zero where dropped; returns the sum of all, dropped or not. x has room for whole
+// x[i] = 2^(score_scale · x[i] - maximum), zero where dropped; returns the sum of all, dropped or not. x has room for whole
 // vectors.
 template <bool kDropout>
-HWY_INLINE float exponentiate_row(float* HWY_RESTRICT x, int64_t count, float maximum,
+HWY_INLINE float exponentiate_row(float* HWY_RESTRICT x, int64_t count, float score_scale, float maximum,
                                   const uint8_t* keep_bits) {
   const FloatTag d;
+  const FloatVector scale = hn::Set(d, score_scale);
   const FloatVector top = hn::Set(d, maximum);
   FloatVector sum0 = hn::Zero(d);
   FloatVector sum1 = hn::Zero(d);
@@ -81,8 +82,8 @@ HWY_INLINE float exponentiate_row(float* HWY_RESTRICT x, int64_t count, float ma
   };
   int64_t i = 0;
   for (; i + 2 * kLanes <= count; i += 2 * kLanes) {
-    const FloatVector y0 = power_of_two(hn::Sub(hn::LoadU(d, x + i), top));
-    const FloatVector y1 = power_of_two(hn::Sub(hn::LoadU(d, x + i + kLanes), top));
+    const FloatVector y0 = power_of_two(hn::MulSub(hn::LoadU(d, x + i), scale, top));
+    const FloatVector y1 = power_of_two(hn::MulSub(hn::LoadU(d, x + i + kLanes), scale, top));
     sum0 = hn::Add(sum0, y0);
     sum1 = hn::Add(sum1, y1);
     hn::StoreU(keep(y0, i), d, x + i);
@@ -90,7 +91,8 @@ HWY_INLINE float exponentiate_row(float* HWY_RESTRICT x, int64_t count, float ma
   }
   for (; i < count; i += kLanes) {
     const auto inside = hn::FirstN(d, static_cast<size_t>(count - i));
-    const FloatVector y = hn::IfThenElseZero(inside, power_of_two(hn::Sub(hn::LoadU(d, x + i), top)));
+    const FloatVector y =
+        hn::IfThenElseZero(inside, power_of_two(hn::MulSub(hn::LoadU(d, x + i), scale, top)));
     sum0 = hn::Add(sum0, y);
     hn::StoreU(keep(y, i), d, x + i);
   }
@@ -101,12 +103,12 @@ HWY_INLINE float power_of_two_scalar(float x) {
   return hn::GetLane(power_of_two(hn::Set(FloatTag(), x)));
 }
 
-// One step of the online softmax over x[0, count), of which those in `visible` are not masked. On return x
+// One step of the online softmax over x[0, count), of which those in `visible` are not masked. score_scale > 0. On return x
 // holds unnormalised probabilities relative to the new `maximum`, with zeros for dropped and masked ones, and
 // `sum` includes them. Returns the factor by which earlier sums of this row must be multiplied.
 template <bool kDropout>
 HWY_INLINE float softmax_row(float* HWY_RESTRICT x, int64_t count, RowRange visible, const uint8_t* keep_bits,
-                             float& maximum, float& sum) {
+                             float score_scale, float& maximum, float& sum) {
   if (visible.empty()) {
     std::fill(x, x + count, 0.0F);
     return 1.0F;
@@ -116,26 +118,30 @@ HWY_INLINE float softmax_row(float* HWY_RESTRICT x, int64_t count, RowRange visi
   std::fill(x + begin, x + visible.begin, -std::numeric_limits<float>::infinity());
   const int64_t shown = visible.end - begin;
   const float previous = maximum;
-  maximum = std::max(previous, row_maximum(x + begin, shown));
+  maximum = std::max(previous, score_scale * row_maximum(x + begin, shown));
   const float rescale = power_of_two_scalar(previous - maximum);
-  sum = sum * rescale + exponentiate_row<kDropout>(x + begin, shown, maximum, keep_bits + begin / 8);
+  sum = sum * rescale +
+        exponentiate_row<kDropout>(x + begin, shown, score_scale, maximum, keep_bits + begin / 8);
   std::fill(x, x + begin, 0.0F);
   std::fill(x + visible.end, x + count, 0.0F);
   return rescale;
 }
 
 // The backward of a row. score[0, count) becomes the probabilities, with zeros for dropped ones; gradient[0,
-// count) is the gradient of the dropped probabilities (times the keep scale) and becomes that of the scores.
-// Both are zero outside of `visible`. logsumexp is in units of log 2.
+// count) times gradient_scale is the gradient of the dropped probabilities (times the keep scale) and becomes that of
+// the scores. Both are zero outside of `visible`. logsumexp is in units of log 2.
 template <bool kDropout>
 HWY_INLINE void gradient_row(float* HWY_RESTRICT score, float* HWY_RESTRICT gradient, int64_t count,
-                             RowRange visible, const uint8_t* keep_bits, float logsumexp, float delta) {
+                             RowRange visible, const uint8_t* keep_bits, float score_scale,
+                             float gradient_scale, float logsumexp, float delta) {
   const FloatTag d;
+  const FloatVector of_score = hn::Set(d, score_scale);
+  const FloatVector of_gradient = hn::Set(d, gradient_scale);
   if (visible.empty()) visible = {0, 0};
   const FloatVector normaliser = hn::Set(d, logsumexp);
   const FloatVector shift = hn::Set(d, delta);
   const auto step = [&](int64_t i, auto inside) HWY_ATTR {
-    FloatVector p = power_of_two(hn::Sub(hn::LoadU(d, score + i), normaliser));
+    FloatVector p = power_of_two(hn::MulSub(hn::LoadU(d, score + i), of_score, normaliser));
     p = inside(p);
     FloatVector dp = hn::LoadU(d, gradient + i);
     FloatVector dropped = p;
@@ -145,7 +151,7 @@ HWY_INLINE void gradient_row(float* HWY_RESTRICT score, float* HWY_RESTRICT grad
       dropped = hn::IfThenElseZero(keep, p);
     }
     hn::StoreU(dropped, d, score + i);
-    hn::StoreU(hn::Mul(p, hn::Sub(dp, shift)), d, gradient + i);
+    hn::StoreU(hn::Mul(p, hn::MulSub(dp, of_gradient, shift)), d, gradient + i);
   };
   int64_t i = visible.begin / kLanes * kLanes;
   for (; i + kLanes <= visible.end; i += kLanes) step(i, [](FloatVector p) HWY_ATTR { return p; });
@@ -178,6 +184,17 @@ HWY_INLINE float dot_row(const float* HWY_RESTRICT x, const float* HWY_RESTRICT 
   FloatVector sum = hn::Zero(d);
   for (int64_t i = 0; i < padded; i += kLanes)
     sum = hn::MulAdd(hn::LoadU(d, x + i), hn::LoadU(d, y + i), sum);
+  return hn::GetLane(hn::SumOfLanes(d, sum));
+}
+
+// The same with bf16 numbers, in pairs of neighbours.
+HWY_INLINE float dot_row(const float* HWY_RESTRICT x, const Bf16Pair* HWY_RESTRICT y, int64_t padded) {
+  const FloatTag d;
+  const hn::Rebind<hwy::bfloat16_t, FloatTag> narrow;
+  const auto* numbers = reinterpret_cast<const hwy::bfloat16_t*>(y);
+  FloatVector sum = hn::Zero(d);
+  for (int64_t i = 0; i < padded; i += kLanes)
+    sum = hn::MulAdd(hn::LoadU(d, x + i), hn::PromoteTo(d, hn::LoadU(narrow, numbers + i)), sum);
   return hn::GetLane(hn::SumOfLanes(d, sum));
 }
 

@@ -3,11 +3,9 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <type_traits>
 
 #include "base/rounding.h"
 #include "exec/cpu/attention/attention.h"
-#include "exec/cpu/storage.h"
 
 namespace shoehorn::cpu {
 
@@ -80,11 +78,12 @@ struct ForwardLayout {
 ForwardLayout forward_layout(const AttentionBatch& batch);
 
 struct BackwardLayout {
-  int64_t queries;            // [Tq, D]
-  int64_t doutput;            // [Tq, D]
-  int64_t dqueries;           // [Tq, D]
-  int64_t logsumexp;          // [Tq]
-  int64_t delta;              // [Tq] row sums of dcontext ∘ context
+  int64_t queries;     // [Tq, D]
+  int64_t doutput;     // [Tq, D]
+  int64_t right_form;  // bf16 pairs of queries and doutput as right operands lie so far behind the left ones
+  int64_t dqueries;    // [Tq, D]
+  int64_t logsumexp;   // [Tq]
+  int64_t delta;       // [Tq] row sums of dcontext ∘ context
   int64_t keys_transposed;    // panels, [head size, kBackwardKeys]
   int64_t values_transposed;  // panels, [head size, kBackwardKeys]
   int64_t keys;               // [kBackwardKeys, D]
@@ -106,17 +105,6 @@ using ForwardTask = void (*)(const AttentionForward& arguments, const ForwardLay
 // needed.
 using BackwardTask = void (*)(const AttentionBackward& arguments, const BackwardLayout& layout,
                               int64_t sequence, int64_t key_value_head, float* workspace, float* dbias);
-
-// choose(type, dropout) for the batch: `type` a value of what its dtype is stored as, `dropout` a
-// std::bool_constant that says whether it drops anything.
-template <class Task, class Choose>
-Task choose_task(const AttentionBatch& batch, const Choose& choose) {
-  Task task = nullptr;
-  with_storage(batch.dtype, [&](auto type) {
-    task = batch.dropout.p > 0.0F ? choose(type, std::true_type()) : choose(type, std::false_type());
-  });
-  return task;
-}
 
 // The task for this CPU and the batch's dtype and dropout.
 ForwardTask select_forward_task(const AttentionBatch& batch);

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "exec/cpu/attention/attention_pairs.h"
 #include "exec/cpu/attention/attention_reference.h"
 #include "exec/cpu/kernel_testing.h"
 
@@ -167,6 +168,11 @@ void expect_same_bits(const Result& a, const Result& b) {
   EXPECT_EQ(a.gradients.bias.bytes(), b.gradients.bias.bytes());
 }
 
+// Whether probabilities and the gradients of scores are rounded to bf16 before they are multiplied.
+bool multiplies_pairs(DType dtype) {
+  return dtype == DType::kBF16 && (hwy::SupportedTargets() & HWY_AVX3) != 0 && has_pair_products();
+}
+
 void expect_matches_reference(const AttentionShape& shape) {
   const AttentionCase x(shape);
   Operands in = Operands::uniform(x, 1);
@@ -180,15 +186,18 @@ void expect_matches_reference(const AttentionShape& shape) {
   const int64_t terms = shape.head_size + std::max(x.batch.max_key_length, queries) +
                         x.batch.group() * x.batch.max_query_length;
   const testing::ReferenceForward expected = reference_forward(x, in.doubles());
-  testing::expect_close(got.context, expected.context, terms, shape.dtype, "context");
+  const bool rounds = multiplies_pairs(shape.dtype);
+  testing::expect_close(got.context, expected.context, terms, shape.dtype, "context",
+                        rounds ? &expected.magnitude : nullptr);
   for (size_t i = 0; i < got.logsumexp.size(); ++i) {
     ASSERT_NEAR(got.logsumexp[i], expected.logsumexp[i],
                 4 * dtype_epsilon(DType::kF32) * std::sqrt(static_cast<double>(terms)) * 4);
   }
   // The kernel takes delta from the stored, rounded context, and so does the reference.
-  testing::expect_close(got.gradients,
-                        reference_backward(x, in.doubles(), got.context.doubles(), dcontext.doubles()), terms,
-                        shape.dtype);
+  testing::ReferenceOperands magnitudes;
+  const testing::ReferenceOperands gradients =
+      reference_backward(x, in.doubles(), got.context.doubles(), dcontext.doubles(), &magnitudes);
+  testing::expect_close(got.gradients, gradients, terms, shape.dtype, rounds ? &magnitudes : nullptr);
 }
 
 class Attention : public testing::EveryTarget {};
@@ -283,6 +292,18 @@ TEST_P(Attention, HeadsOf256Columns) {
                               .head_size = 256,
                               .mask = AttentionMask::causal(),
                               .dtype = dtype});
+  }
+}
+
+// The greatest of the products is then the least score.
+TEST_P(Attention, NegativeScale) {
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    AttentionCase x({.lengths = {70}, .head_size = 8, .dtype = dtype});
+    x.batch.scale = -3.0F;
+    Operands in = Operands::uniform(x, 1);
+    Storage dcontext = random_dcontext(x);
+    const Result got = run(x, in, dcontext, 1);
+    testing::expect_close(got.context, reference_forward(x, in.doubles()).context, 78, dtype, "context");
   }
 }
 
