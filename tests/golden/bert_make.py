@@ -44,6 +44,7 @@ MAIN_ROWS = list(range(8))
 MAIN_LENGTHS = [1, 64, 7, 33, 16, 64, 2, 50]
 SMOOTHING = 0.1
 LOSS_SCALE = 1024.0  # of the gradients under float16
+AUTOCAST_DRAWS = 4  # of the roundings, of which the largest errors count where a script takes several
 CONFIG = dict(
     vocab_size=97,
     hidden_size=40,
@@ -184,6 +185,20 @@ def autocast_errors(model, batch, loss64, logits64, gradients64, name_of=lambda 
             "gradients": largest_difference(gradients, gradients64),
         }
     return errors
+
+
+def move_within_bf16(model, generator):
+    """Other weights, as near as a rounding to bf16: another draw of what mixed precision loses."""
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(1 + 2**-8 * (2 * torch.rand(parameter.shape, generator=generator) - 1))
+
+
+def largest(first, second):
+    """Of two trees of numbers with the same keys, number by number."""
+    if isinstance(first, dict):
+        return {key: largest(first[key], second[key]) for key in first}
+    return max(first, second)
 
 
 def norm(tensors):

@@ -19,7 +19,6 @@ import transformers
 import bert_make
 
 SEED = 20261123
-AUTOCAST_DRAWS = 4
 POSITIONS = 32
 VOCABULARY = 37
 PAD = 3  # a token inside the texts, too
@@ -227,22 +226,13 @@ def autocast_errors(model, batch, loss64, logits64, gradients64, rows):
     """
     errors = autocast_errors_of_draw(model, batch, loss64, logits64, gradients64, rows)
     generator = torch.Generator().manual_seed(SEED)
-    for _ in range(AUTOCAST_DRAWS - 1):
+    for _ in range(bert_make.AUTOCAST_DRAWS - 1):
         moved = bert_make.build_like(model)
         moved.set_attn_implementation("sdpa")
-        with torch.no_grad():
-            for parameter in moved.parameters():
-                parameter.mul_(1 + 2**-8 * (2 * torch.rand(parameter.shape, generator=generator) - 1))
+        bert_make.move_within_bf16(moved, generator)
         truth = loss_and_gradients(bert_make.build_like(moved).double(), batch)
-        errors = largest(errors, autocast_errors_of_draw(moved, batch, *truth, rows))
+        errors = bert_make.largest(errors, autocast_errors_of_draw(moved, batch, *truth, rows))
     return errors
-
-
-def largest(first, second):
-    """Of two trees of numbers with the same keys, number by number."""
-    if isinstance(first, dict):
-        return {key: largest(first[key], second[key]) for key in first}
-    return max(first, second)
 
 
 def autocast_errors_of_draw(model, batch, loss64, logits64, gradients64, rows):

@@ -10,10 +10,12 @@ lora_small/golden.safetensors
   adamw.NAME                adapter after the Trainer's AdamW curve, fp32
 
 B is not zero, as it would be at the start, so that A has a gradient; the classifier differs from the base model's. Dropout
-is 0. float64 is the reference. `autocast` is what bert_make.py has under that name.
+is 0. float64 is the reference. `autocast` is what bert_make.py has under that name, the largest of AUTOCAST_DRAWS draws as
+in decoder_make.py.
 """
 
 import argparse
+import copy
 import json
 import os
 import shutil
@@ -21,7 +23,19 @@ import shutil
 import peft
 import torch
 import transformers
-from bert_make import COMMON, MAIN_ROWS, SAMPLES, autocast_errors, largest_difference, norm, take, train_curve
+from bert_make import (
+    AUTOCAST_DRAWS,
+    COMMON,
+    MAIN_ROWS,
+    SAMPLES,
+    autocast_errors,
+    largest,
+    largest_difference,
+    move_within_bf16,
+    norm,
+    take,
+    train_curve,
+)
 from safetensors.torch import load_file, save_file
 from transformers import BertForSequenceClassification
 
@@ -66,6 +80,26 @@ def load_adapter(directory):
     return peft.PeftModel.from_pretrained(load_base(), directory, is_trainable=True).eval()
 
 
+def exact(model, batch):
+    """Loss, logits and the adapter's gradients in float64."""
+    model = model.double()
+    outputs = model(**batch)
+    outputs.loss.backward()
+    return outputs.loss.item(), outputs.logits, {name: parameter.grad for name, parameter in adapter_of(model).items()}
+
+
+def autocast_errors_of_draws(directory, batch, truth):
+    """The first draw is of the weights as they are."""
+    errors = autocast_errors(load_adapter(directory), batch, *truth, plain_name)
+    generator = torch.Generator().manual_seed(SEED)
+    for _ in range(AUTOCAST_DRAWS - 1):
+        moved = load_adapter(directory)
+        move_within_bf16(moved, generator)
+        truth = exact(copy.deepcopy(moved), batch)
+        errors = largest(errors, autocast_errors(moved, batch, *truth, plain_name))
+    return errors
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output_dir", default=os.path.join(HERE, "lora_small"))
@@ -80,19 +114,14 @@ def main():
     samples = {key: stored[key].long() for key in ("input_ids", "token_type_ids", "labels")}
     samples["attention_mask"] = attended.long()
 
-    model = load_adapter(args.output_dir).double()
-    outputs = model(**take(samples, MAIN_ROWS))
-    outputs.loss.backward()
-    gradients = {name: parameter.grad for name, parameter in adapter_of(model).items()}
-    trained_in_fp32 = load_adapter(args.output_dir)
-    errors = autocast_errors(
-        trained_in_fp32, take(samples, MAIN_ROWS), outputs.loss.item(), outputs.logits, gradients, plain_name
-    )
-    tensors = {"logits": outputs.logits, **{f"gradient64.{name}": value for name, value in gradients.items()}}
+    batch = take(samples, MAIN_ROWS)
+    loss, logits, gradients = exact(load_adapter(args.output_dir), batch)
+    errors = autocast_errors_of_draws(args.output_dir, batch, (loss, logits, gradients))
+    tensors = {"logits": logits, **{f"gradient64.{name}": value for name, value in gradients.items()}}
 
     generator = torch.Generator().manual_seed(SEED)
-    batch = CURVE["per_device_train_batch_size"]
-    rows = torch.randint(0, SAMPLES, (CURVE["max_steps"] * batch,), generator=generator).tolist()
+    size = CURVE["per_device_train_batch_size"]
+    rows = torch.randint(0, SAMPLES, (CURVE["max_steps"] * size,), generator=generator).tolist()
     curves = {}
     for precision, model in {"float32": load_adapter(args.output_dir), "float64": load_adapter(args.output_dir).double()}.items():
         trained = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
@@ -105,13 +134,13 @@ def main():
         "versions": {"torch": torch.__version__, "transformers": transformers.__version__, "peft": peft.__version__},
         "main": {
             "rows": MAIN_ROWS,
-            "loss": outputs.loss.item(),
+            "loss": loss,
             "gradient_norm": norm(gradients.values()),
         },
         "autocast": errors,
         "lora": {
             "arguments": {**CURVE, **lora_arguments},
-            "rows": [rows[start : start + batch] for start in range(0, len(rows), batch)],
+            "rows": [rows[start : start + size] for start in range(0, len(rows), size)],
             "float32": curves["float32"][0],
             "float64": {key: curves["float64"][0][key] for key in ("loss", "grad_norm")},
             "final_weights_sum_and_norm": {
