@@ -78,6 +78,9 @@ void PrintTo(const DecoderCase& exact, std::ostream* out) {
   *out << exact.name;
 }
 
+// What each side has; exactness_test.cc has settings of the same names for encoders.
+namespace decoder_settings {
+
 void nothing(TrainingArguments&) {}
 void no_clipping(TrainingArguments& args) {
   args.max_grad_norm = 0;
@@ -118,7 +121,7 @@ void without_fused_updates(TrainingArguments& args) {
   args.skip_pass = {"fuse_update"};
 }
 
-const std::vector<DecoderCase> kDecoderCases = {
+const std::vector<DecoderCase> kCases = {
     {"recompute", nothing, recompute},
     {"recompute_layer_major", layer_major, recompute},
     {"activation_budget_of_half", nothing, half_the_activations},
@@ -138,6 +141,8 @@ const std::vector<DecoderCase> kDecoderCases = {
     {"adapters_recompute", adapters, recompute},
     {"adapters_activation_budget", adapters, half_the_activations},
 };
+
+}  // namespace decoder_settings
 
 class DecoderExactness : public ::testing::TestWithParam<std::tuple<const char*, DecoderCase>> {};
 
@@ -165,7 +170,7 @@ TEST_P(DecoderExactness, FourStepsAreBitIdentical) {
 
 INSTANTIATE_TEST_SUITE_P(Every, DecoderExactness,
                          ::testing::Combine(::testing::Values("gpt2_tied", "llama_untied", "qwen3_tied"),
-                                            ::testing::ValuesIn(kDecoderCases)),
+                                            ::testing::ValuesIn(decoder_settings::kCases)),
                          [](const auto& info) {
                            return std::string(std::get<0>(info.param)) + "_" + std::get<1>(info.param).name;
                          });
