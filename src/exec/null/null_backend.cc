@@ -9,10 +9,11 @@ namespace shoehorn {
 
 namespace {
 
-// A library's own packing buffers: those of a few threads stay below the first, and each of many below the second. (With 2 MiB
-// of second-level cache oneDNN 2.6.3 takes 129 KiB a thread for a product of one row by 768 columns.)
+// A library's own packing buffers: those of a few threads stay below the first, and each of many below the second. (oneDNN
+// 2.6.3 takes 129 KiB a thread for a product of one row by 768 columns, with 2 MiB of second-level cache, and 257 for one of
+// 2x2 whose sums have 1536 terms in fp32, with 1 MiB.)
 int64_t packing_bytes(int threads) {
-  return std::max(int64_t{4} << 20, threads * (int64_t{256} << 10));
+  return std::max(int64_t{4} << 20, threads * (int64_t{288} << 10));
 }
 
 int64_t elements(const TensorType& type) {

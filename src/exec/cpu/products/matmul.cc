@@ -64,6 +64,17 @@ std::vector<int64_t> piece_sizes(int64_t maximum, int64_t largest, const MatmulS
   return sizes;
 }
 
+// The most that a piece's B, moved, and the library may take: what each thread packs, and all operands and the result in
+// fp32; operands of 16 bits twice. The null backend, which plans for machines that are not here, counts on it. Where a long
+// sum has few results for many threads, the library makes one of each thread: a gigabyte on 96 for a weight of 3072x768.
+// (oneDNN 2.6.3 from some 16 threads on: of 16-bit weight gradients with AVX-512, if the terms are a power of two and 2048 or
+// more; with AMX of any 16-bit product of more than 1024 terms.)
+int64_t most_piece_bytes(const MatmulShape& shape) {
+  const int64_t packed = std::max(int64_t{4} << 20, omp_get_max_threads() * (int64_t{288} << 10));
+  const int64_t copies = 4 / dtype_bytes(shape.operands);
+  return packed + (copies * shape.k * (shape.m + shape.n) + shape.m * shape.n) * 4;
+}
+
 const std::byte* at(const void* base, int64_t elements, DType dtype) {
   return static_cast<const std::byte*>(base) + elements * dtype_bytes(dtype);
 }
@@ -86,6 +97,10 @@ struct Piece {
   std::shared_ptr<const Move> move;  // of the strip's B; where the sum is cut, of this piece's terms of it
   std::shared_ptr<const Product> first;
   std::shared_ptr<const Product> rest;  // adds to what the pieces before it left
+
+  int64_t library_bytes() const {
+    return std::max({first->workspace_bytes(), rest->workspace_bytes(), move->workspace_bytes()});
+  }
 };
 
 // Some columns of B and C, and how the cut dimension is served there.
@@ -107,15 +122,15 @@ class PiecewiseMatmul final : public Matmul {
     cuts_sum_ = shape.dynamic == DynamicDimension::kK;
     stages_ = widens && shape.result != DType::kF32;
     const int64_t columns = strip_columns();
+    const std::vector<int64_t> sizes = fitting_sizes(columns);
     for (int64_t first = 0; first < shape.n; first += columns) {
       const int64_t here = std::min(columns, shape.n - first);
-      strips_.push_back({first, here, plan_pieces(here)});
+      strips_.push_back({first, here, plan_pieces(here, sizes)});
     }
     stages_ = stages_ || strips_.size() > 1;
     int64_t library_bytes = 0;
     for_each_piece([&](const Piece& piece) {
-      library_bytes = std::max({library_bytes, piece.first->workspace_bytes(), piece.rest->workspace_bytes(),
-                                piece.move->workspace_bytes()});
+      library_bytes = std::max(library_bytes, piece.library_bytes());
       widens_b_ = widens_b_ || (widens && !widens_fast(shape.operands) && !piece.move->is_column_blocks());
       b_offset_ = std::max(b_offset_, align(piece.move->moved_bytes()));
     });
@@ -188,9 +203,21 @@ class PiecewiseMatmul final : public Matmul {
     return plan_move({product, widens_ && !widens_fast(shape_.operands) ? DType::kF32 : shape_.operands});
   }
 
-  std::vector<Piece> plan_pieces(int64_t columns) const {
+  // The sizes of pieces that take no more than most_piece_bytes(). They serve any count if the smallest size is one of them.
+  std::vector<int64_t> fitting_sizes(int64_t columns) const {
+    const std::vector<int64_t> all = sizes();
+    if (shape_.dynamic == DynamicDimension::kNone) return all;
+    std::vector<int64_t> fitting;
+    for (const Piece& piece : plan_pieces(columns, all)) {
+      const int64_t bytes = piece.move->moved_bytes() + piece.library_bytes();
+      if (bytes <= most_piece_bytes(shape_)) fitting.push_back(piece.size);
+    }
+    return !fitting.empty() && fitting.back() == all.back() ? fitting : all;
+  }
+
+  std::vector<Piece> plan_pieces(int64_t columns, const std::vector<int64_t>& sizes) const {
     std::vector<Piece> pieces;
-    for (const int64_t size : sizes()) {
+    for (const int64_t size : sizes) {
       ProductShape product = product_of(columns, size);
       Piece piece{.size = size, .move = move_of(product), .first = plan_product(product), .rest = {}};
       product.accumulate = true;
@@ -364,7 +391,7 @@ void release_unused_matmuls() {
 
 int64_t rows_of_full_panels(DType operands) {
   if (!has_products_of(operands)) return std::lcm(kPanelRows, kPanelTerms);
-  return operands == DType::kF32 ? kPanelTerms : 1;  // products of 16 bits are cut nowhere
+  return operands == DType::kF32 ? kPanelTerms : 1;  // products of 16 bits have no panels
 }
 
 }  // namespace shoehorn::cpu

@@ -2,8 +2,10 @@
 //
 // A product is planned once for its largest shape, and run with a run-time count of rows (M) or of the summed
 // dimension (K). The library's products have fixed shapes. So a full count runs as one product; any other is
-// cut into pieces of 2^i or 3·2^i times the count's multiple, largest first. plan_matmul() tells the
-// workspace; compile() makes the machine code of every piece; run() allocates nothing of size.
+// cut into pieces of 2^i or 3·2^i times the count's multiple, largest first. Sizes for which the library wants a
+// result of each of many threads, and too much memory for them, are left out; a full count may then be cut, too.
+// plan_matmul() tells the workspace, for the threads of the OpenMP team at that time; compile() makes the machine
+// code of every piece; run() allocates nothing of size.
 //
 // Operands are fp32, bf16 or fp16, both of the same type; C is of that type or fp32. If the library has no
 // fast product of a type for this machine (bf16 without AVX-512 BF16 or AMX, or without AMX on an Intel processor that has

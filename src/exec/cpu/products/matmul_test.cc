@@ -8,6 +8,7 @@
 #include <random>
 
 #include "base/error.h"
+#include "exec/cpu/kernel_testing.h"
 #include "exec/cpu/storage.h"
 
 namespace shoehorn::cpu {
@@ -223,6 +224,27 @@ TEST(MatmulWorkspace, HoldsOneStrip) {
   MatmulShape wide = narrow;
   wide.n = 4 * narrow.n;
   EXPECT_LE(plan_matmul(wide)->workspace_bytes(), 2 * plan_matmul(narrow)->workspace_bytes());
+}
+
+// Sums so long, for results of so few columns, that oneDNN would make a result of each thread.
+TEST_P(MatmulTest, LongSumsOnManyThreads) {
+  constexpr int kThreads = 64;
+  MatmulShape shape{.m = 384,
+                    .n = 384,
+                    .k = 2048,
+                    .transpose_a = true,
+                    .operands = GetParam(),
+                    .dynamic = DynamicDimension::kK,
+                    .count_multiple = 16};
+  release_unused_matmuls();
+  with_threads(kThreads, [&] {
+    for (const auto& [accumulate, count] : {std::pair{false, shape.k - 16}, std::pair{true, shape.k}}) {
+      shape.accumulate = accumulate;
+      EXPECT_LT(plan_matmul(shape)->workspace_bytes(), kThreads * shape.m * shape.n * 4);
+      expect_product(shape, count);
+    }
+  });
+  release_unused_matmuls();
 }
 
 INSTANTIATE_TEST_SUITE_P(Operands, MatmulTest, ::testing::Values(DType::kF32, DType::kBF16, DType::kF16),
