@@ -265,6 +265,14 @@ TEST(ArgumentTable, NamesWhatItCannotRead) {
   EXPECT_TRUE(contains(parse_error({"--seed", "1.5"}), "[--seed] expected an integer, got '1.5'"));
   EXPECT_TRUE(contains(parse_error({"--seed", "99999999999999999999"}), "expected an integer"));
   EXPECT_TRUE(contains(parse_error({"--seed="}), "expected an integer, got ''"));
+  for (const char* text : {"+-5", "-+5", "--5", "++5", "+", "+ 5", " 5", "5 ", "0x5", "5e", "inf", "+inf"}) {
+    const std::string value = std::string("=") + text;
+    EXPECT_TRUE(contains(parse_error({"--seed" + value}), "[--seed] expected an integer, got ")) << text;
+    EXPECT_TRUE(
+        contains(parse_error({"--learning_rate" + value}), "[--learning_rate] expected a number, got "))
+        << text;
+  }
+  EXPECT_EQ(parse({"--seed=+5"}).seed, 5);
   EXPECT_TRUE(contains(parse_error({"--bf16=maybe"}), "[--bf16] expected true or false, got 'maybe'"));
   EXPECT_TRUE(contains(parse_error({"--no_bf16=true"}), "expected no value"));
   EXPECT_TRUE(contains(parse_error({"--no_seed"}), "expected a known flag"));

@@ -17,10 +17,11 @@ namespace {
 
 using Json = nlohmann::json;
 
+// Of two signs, as +-5, none is read.
 template <typename T>
 std::optional<T> parse_whole(std::string_view text) {
   T number{};
-  if (text.starts_with('+')) text.remove_prefix(1);
+  if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc() || end != text.data() + text.size() || text.empty()) return std::nullopt;
   return number;
