@@ -280,7 +280,8 @@ TEST(ArgumentTable, NamesWhatItCannotRead) {
                        "[--bf16] expected true, false or nothing behind it, got 'maybe'"));
   EXPECT_TRUE(contains(parse_error({"--seed=1", "maybe"}), "[command line] expected --name, --name value"));
   EXPECT_TRUE(contains(parse_error({"--memory_budget", "6 apples"}), "[--memory_budget]"));
-  EXPECT_TRUE(contains(parse_error({"--memory_budget", "250"}), "got '250', which is bytes; give a unit"));
+  EXPECT_TRUE(contains(parse_error({"--memory_budget", "250"}),
+                       "[--memory_budget] expected a number of bytes such as"));
   EXPECT_TRUE(contains(parse_error({"--"}), "[command line]"));
   EXPECT_TRUE(contains(parse_error({""}), "[command line]"));
   EXPECT_TRUE(contains(parse_error({"--lr_scheduler_kwargs", "power"}), "name=value"));
@@ -419,6 +420,11 @@ TEST_F(ArgumentConfig, NamesTheFileAndTheKey) {
   EXPECT_TRUE(contains(error_with(R"({"max_steps": 1.5})"), "expected an integer, got '1.5'"));
   EXPECT_TRUE(contains(error_with(R"({"max_steps": true})"), "expected an integer"));
   EXPECT_TRUE(contains(error_with(R"({"max_steps": 18446744073709551615})"), "expected an integer"));
+  for (const char* budget : {"500", "-5", "1.5", "\"500\"", "1e3", "true"}) {
+    EXPECT_TRUE(contains(error_with(fmt::format(R"({{"memory_budget": {}}})", budget)),
+                         path_.string() + ": memory_budget] expected a number of bytes such as"))
+        << budget;
+  }
   EXPECT_TRUE(contains(error_with(R"({"bf16": "maybe"})"), "expected true or false"));
   EXPECT_TRUE(contains(error_with(R"({"tf32": true})"), "not in this version yet"));
   EXPECT_TRUE(contains(error_with(R"({"config": "b.json"})"), "another configuration file"));

@@ -98,19 +98,6 @@ std::vector<std::string> split_patterns(std::string_view text) {
   return patterns;
 }
 
-// Without a unit so few bytes are a unit that was forgotten: no budget is so small.
-constexpr int64_t kLeastBareBytes = int64_t{1} << 20;
-
-int64_t bytes_from_text(std::string_view text, std::string_view source) {
-  const int64_t bytes = parse_bytes(text, source);
-  if (bytes > 0 && bytes < kLeastBareBytes && parse_whole<int64_t>(text)) {
-    throw user_error(
-        "[{}] expected a number of bytes such as 6GiB or 512MiB, got '{}', which is bytes; give a unit",
-        source, text);
-  }
-  return bytes;
-}
-
 // A whole number that an int64_t holds.
 bool is_whole(const Json& json) {
   return json.is_number_integer() && !(json.is_number_unsigned() && json.get<uint64_t>() > INT64_MAX);
@@ -159,7 +146,6 @@ bool is_plain(ArgumentKind kind, const Json& json) {
     case ArgumentKind::kFlag:
       return json.is_boolean();
     case ArgumentKind::kInteger:
-    case ArgumentKind::kBytes:
       return is_whole(json);
     case ArgumentKind::kNumber:
       return json.is_number() && std::isfinite(json.get<double>());
@@ -204,7 +190,7 @@ ArgumentValue argument_from_text(const ArgumentSpec& spec, const std::string& te
       return *number;
     }
     case ArgumentKind::kBytes:
-      return bytes_from_text(text, source);
+      return parse_bytes(text, source);
     case ArgumentKind::kList:
       return spec.lists_patterns ? split_patterns(text) : split_commas(text);
     case ArgumentKind::kKwargs:

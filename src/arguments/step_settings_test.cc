@@ -55,8 +55,9 @@ TEST(StepSettings, ActivationBudgetIsAFractionOrBytes) {
   EXPECT_EQ(budget("0.25"), (ActivationBudget{.fraction = 0.25}));
   EXPECT_EQ(budget("0"), (ActivationBudget{.fraction = 0}));
   EXPECT_EQ(budget("1.5MiB"), (ActivationBudget{.bytes = 3 << 19}));
-  EXPECT_EQ(budget("4096"), (ActivationBudget{.bytes = 4096}));
-  for (const char* text : {"half", "-0.5", "0.5B"}) {
+  EXPECT_EQ(budget("4096B"), (ActivationBudget{.bytes = 4096}));
+  EXPECT_EQ(budget("2097152"), (ActivationBudget{.bytes = 1 << 21}));
+  for (const char* text : {"half", "-0.5", "0.5B", "500", "1.5"}) {
     args.activation_budget = text;
     EXPECT_TRUE(contains(refusal_of([&] { step_options_of(args); }), "--activation_budget")) << text;
   }

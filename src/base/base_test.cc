@@ -11,6 +11,7 @@
 
 #include "base/bfloat16.h"
 #include "base/error.h"
+#include "base/error_testing.h"
 #include "base/format.h"
 #include "base/philox.h"
 #include "base/process.h"
@@ -34,9 +35,19 @@ TEST(Format, CountsAndSeconds) {
 TEST(Format, ParseBytes) {
   EXPECT_EQ(parse_bytes("6GiB", "--memory_budget"), int64_t{6} << 30);
   EXPECT_EQ(parse_bytes("1.5 GB", "x"), 1500000000);
-  EXPECT_EQ(parse_bytes("77", "x"), 77);
-  for (const char* bad : {"", "GiB", "-1GiB", "6 parsecs", "1e300GiB", "nan"})
+  EXPECT_EQ(parse_bytes("1048576", "x"), 1048576);
+  EXPECT_EQ(parse_bytes("77B", "x"), 77);
+  EXPECT_EQ(parse_bytes("0", "x"), 0);
+  for (const char* bad : {"", "GiB", "-1GiB", "6 parsecs", "1e300GiB", "nan", "inf", "+6GiB"})
     EXPECT_THROW(parse_bytes(bad, "x"), UserError);
+}
+
+TEST(Format, FewBytesNeedAUnit) {
+  for (const std::string bare : {"500", "1.5", "0.25", "1048575"}) {
+    EXPECT_EQ(refusal_of([&] { parse_bytes(bare + " ", "--memory_budget"); }),
+              "[--memory_budget] expected a number of bytes such as 6GiB or 512MiB, got '" + bare +
+                  " ', which is bytes; give a unit, as " + bare + "MiB");
+  }
 }
 
 TEST(Format, NearestName) {

@@ -16,6 +16,9 @@ namespace shoehorn {
 
 namespace {
 
+// So few bytes without a unit are a unit that was forgotten: no budget is so small.
+constexpr double kLeastBareBytes = 0x1p20;
+
 // Of the letters of `a` and `b` how many both have, wherever they stand.
 int64_t count_common_letters(std::string_view a, std::string_view b) {
   std::array<int32_t, 256> left{};
@@ -65,9 +68,14 @@ int64_t parse_bytes(std::string_view text, std::string_view what) {
                 {"tib", 0x1p40}, {"k", 0x1p10}, {"m", 0x1p20},   {"g", 0x1p30},   {"kb", 1e3},
                 {"mb", 1e6},     {"gb", 1e9},   {"tb", 1e12}};
   for (const auto& known : kUnits) {
-    if (error == std::errc() && known.name == unit && number >= 0 && number * known.bytes < 0x1p62) {
-      return static_cast<int64_t>(number * known.bytes);
+    if (error != std::errc() || known.name != unit || !(number >= 0) || number * known.bytes >= 0x1p62)
+      continue;
+    if (unit.empty() && number > 0 && number < kLeastBareBytes) {
+      throw user_error(
+          "[{}] expected a number of bytes such as 6GiB or 512MiB, got '{}', which is bytes; give a unit, as {}MiB",
+          what, text, text.substr(0, static_cast<size_t>(end - text.data())));
     }
+    return static_cast<int64_t>(number * known.bytes);
   }
   throw user_error("[{}] expected a number of bytes such as 6GiB, 512MiB or 1073741824, got '{}'", what,
                    text);
