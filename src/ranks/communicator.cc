@@ -6,11 +6,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <csignal>
 #include <optional>
 #include <thread>
 
 #include "base/error.h"
+#include "base/process.h"
 #include "base/stop_request.h"
 
 namespace shoehorn {
@@ -163,7 +163,7 @@ void Communicator::check_goes_on(int32_t from, double stopping_seconds) const {
   if (has_given_up_) throw system_error("[ranks] expected {} to go on, got its failure", name_of(rank()));
   const auto at = static_cast<size_t>(from);
   const pid_t process = at < processes_.size() ? processes_[at] : 0;
-  if (process > 0 && kill(process, 0) != 0)
+  if (process > 0 && !is_process_running(process))
     throw system_error("[ranks] expected {} to send, got its end at {}", name_of(from), name_of(rank()));
   if (process == 0 && stopping_seconds > kStopPatienceSeconds) {
     throw system_error("[ranks] expected {} to send before the run is stopped by {}, got nothing at {}",

@@ -170,17 +170,23 @@ TEST(Communicator, TakesARankForGoneSoonerBehindAStop) {
   EXPECT_LT(seconds, kStopPatienceSeconds + 4);
 }
 
-// A rank of this host whose process has ended is not waited for.
+// A rank of this host whose process has ended is not waited for, be its exit code taken or not.
 TEST(Communicator, NoticesThatAProcessIsGone) {
-  const auto ranks = thread_ranks(2);
-  const pid_t child = fork();
-  if (child == 0) _exit(0);
-  waitpid(child, nullptr, 0);
-  ranks[0]->set_local_processes({getpid(), child});
-  std::byte received{};
-  std::string error;
-  EXPECT_LT(seconds_of([&] { error = error_of([&] { ranks[0]->exchange(1, {}, 1, {&received, 1}); }); }), 5);
-  EXPECT_EQ(error, "[ranks] expected rank 1 to send, got its end at rank 0");
+  for (const bool is_taken : {false, true}) {
+    const auto ranks = thread_ranks(2);
+    ranks[0]->set_timeout_seconds(10);
+    const pid_t child = fork();
+    if (child == 0) _exit(0);
+    siginfo_t ended{};
+    ASSERT_EQ(waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | (is_taken ? 0 : WNOWAIT)), 0);
+    ranks[0]->set_local_processes({getpid(), child});
+    std::byte received{};
+    std::string error;
+    EXPECT_LT(seconds_of([&] { error = error_of([&] { ranks[0]->exchange(1, {}, 1, {&received, 1}); }); }),
+              5);
+    EXPECT_EQ(error, "[ranks] expected rank 1 to send, got its end at rank 0") << "taken: " << is_taken;
+    if (!is_taken) waitpid(child, nullptr, 0);
+  }
 }
 
 // Another thread ends a wait when this rank has failed.
