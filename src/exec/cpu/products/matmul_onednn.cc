@@ -269,20 +269,27 @@ void Product::run(const void* a, const void* b, const float* bias, void* c, void
 }
 
 struct Move::Implementation {
+  // Who makes the form that the product reads: nobody, where it is the stored one; the caller, column blocks; or the library.
+  enum class Kind : uint8_t { kIdle, kColumnBlocks, kColumnPairBlocks, kLibrary };
+
   explicit Implementation(const MoveShape& of) : shape(of) {
     const memory::desc taken = taken_b(shape.product);
-    is_idle = stored_b(shape.product, shape.stored) == taken;
-    const memory::dims sizes = {shape.product.k, shape.product.n};
-    is_column_blocks = taken == memory::desc(sizes, memory::data_type::f32, memory::format_tag::BA16a64b);
-    is_column_pair_blocks =
-        dtype_bytes(shape.stored) == 2 && shape.stored == shape.product.operands &&
-        taken == memory::desc(sizes, data_type(shape.stored), memory::format_tag::BA16a64b2a);
-    if (is_idle) return;
+    kind = kind_of(taken);
+    if (kind == Kind::kIdle) return;
     moved_bytes = size_of(taken);
-    if (is_library_move()) workspace_bytes = size_of(describe().scratchpad_desc());
+    if (kind == Kind::kLibrary) workspace_bytes = size_of(describe().scratchpad_desc());
   }
 
-  bool is_library_move() const { return !is_idle && !is_column_blocks && !is_column_pair_blocks; }
+  Kind kind_of(const memory::desc& taken) const {
+    if (taken == stored_b(shape.product, shape.stored)) return Kind::kIdle;
+    const memory::dims sizes = {shape.product.k, shape.product.n};
+    if (taken == memory::desc(sizes, memory::data_type::f32, memory::format_tag::BA16a64b))
+      return Kind::kColumnBlocks;
+    const bool has_pairs = dtype_bytes(shape.stored) == 2 && shape.stored == shape.product.operands;
+    if (has_pairs && taken == memory::desc(sizes, data_type(shape.stored), memory::format_tag::BA16a64b2a))
+      return Kind::kColumnPairBlocks;
+    return Kind::kLibrary;
+  }
 
   dnnl::reorder::primitive_desc describe() const {
     return {cpu_engine(), stored_b(shape.product, shape.stored), cpu_engine(), taken_b(shape.product),
@@ -298,9 +305,7 @@ struct Move::Implementation {
   }
 
   MoveShape shape;
-  bool is_idle = false;
-  bool is_column_blocks = false;
-  bool is_column_pair_blocks = false;
+  Kind kind = Kind::kIdle;
   int64_t moved_bytes = 0;
   int64_t workspace_bytes = 0;
   // Of a move that is the library's, behind compile().
@@ -312,15 +317,15 @@ Move::Move(const MoveShape& shape) : implementation_(make<Implementation>(shape,
 Move::~Move() = default;
 
 bool Move::is_idle() const {
-  return implementation_->is_idle;
+  return implementation_->kind == Implementation::Kind::kIdle;
 }
 
 bool Move::is_column_blocks() const {
-  return implementation_->is_column_blocks;
+  return implementation_->kind == Implementation::Kind::kColumnBlocks;
 }
 
 bool Move::is_column_pair_blocks() const {
-  return implementation_->is_column_pair_blocks;
+  return implementation_->kind == Implementation::Kind::kColumnPairBlocks;
 }
 
 int64_t Move::moved_bytes() const {
@@ -333,7 +338,7 @@ int64_t Move::workspace_bytes() const {
 
 void Move::compile() const {
   Implementation& move = *implementation_;
-  if (move.is_library_move() && !move.primitive) move.compile();
+  if (move.kind == Implementation::Kind::kLibrary && !move.primitive) move.compile();
 }
 
 void Move::run(const void* stored, void* moved, void* workspace) const {
