@@ -117,8 +117,9 @@ void gated_forward_range(const GatedActivationForward& g, int64_t begin, int64_t
     const T* gate = static_cast<const T*>(g.gate);
     const T* up = static_cast<const T*>(g.up);
     T* y = static_cast<T*>(g.y);
-    for_columns(begin, end, [&](int64_t i, auto lanes) {
-      store(hn::Mul(kind.value(load(gate + i, lanes)), load(up + i, lanes)), y + i, lanes);
+    const auto gated = [&](FloatVector x, FloatVector factor) { return hn::Mul(kind.value(x), factor); };
+    for_columns_in_pairs(begin, end, [&](int64_t i, auto lanes) {
+      store(each(gated, load(gate + i, lanes), load(up + i, lanes)), y + i, lanes);
     });
   });
 }
@@ -131,12 +132,19 @@ void gated_backward_range(const GatedActivationBackward& g, int64_t begin, int64
     const T* up = static_cast<const T*>(g.up);
     T* dgate = static_cast<T*>(g.dgate);
     T* dup = static_cast<T*>(g.dup);
-    for_columns(begin, end, [&](int64_t i, auto lanes) {
-      const FloatVector gradient = load(dy + i, lanes);
-      const FloatVector factor = load(up + i, lanes);
-      const ValueAndSlope gated = value_and_slope(kind, load(gate + i, lanes));
-      store(hn::Mul(hn::Mul(gradient, factor), gated.slope), dgate + i, lanes);
-      store(hn::Mul(gradient, gated.value), dup + i, lanes);
+    const auto both = [&](FloatVector x) { return value_and_slope(kind, x); };
+    const auto to_gate = [](FloatVector gradient, FloatVector factor, const ValueAndSlope& gated) {
+      return hn::Mul(hn::Mul(gradient, factor), gated.slope);
+    };
+    const auto to_up = [](FloatVector gradient, const ValueAndSlope& gated) {
+      return hn::Mul(gradient, gated.value);
+    };
+    for_columns_in_pairs(begin, end, [&](int64_t i, auto lanes) {
+      const auto gradient = load(dy + i, lanes);
+      const auto factor = load(up + i, lanes);
+      const auto gated = each(both, load(gate + i, lanes));
+      store(each(to_gate, gradient, factor, gated), dgate + i, lanes);
+      store(each(to_up, gradient, gated), dup + i, lanes);
     });
   });
 }

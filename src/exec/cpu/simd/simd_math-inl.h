@@ -2,8 +2,8 @@
 // functions in float32.
 //
 // Include it after hwy/foreach_target.h, once per target. Everything is in shoehorn::cpu::HWY_NAMESPACE.
-// `Lanes` says how much of a vector is used: AllLanes, or FirstLanes{count} at the ragged end of a row. A
-// partial load fills the other lanes with zeros; a partial store leaves the memory behind them unchanged.
+// `Lanes` says how much of a vector is used: AllLanes, or FirstLanes{count} at the ragged end of a row; TwoVectors is
+// more than one. A partial load fills the other lanes with zeros; a partial store leaves the memory behind them unchanged.
 // 16-bit floats are widened on load and rounded to nearest even on store; NaN stays NaN (defined in
 // base/bfloat16.h and base/float16.h).
 //
@@ -78,14 +78,18 @@ HWY_INLINE FloatVector widen_bfloat16(HalfVector bits) {
   return hn::BitCast(FloatTag(), hn::ShiftLeft<16>(hn::PromoteTo(di, bits)));
 }
 
-HWY_INLINE HalfVector round_bfloat16(FloatVector value) {
+// The bits of float32 whose upper halves are the bfloat16.
+HWY_INLINE hn::Vec<hn::RebindToUnsigned<FloatTag>> rounded_bfloat16_bits(FloatVector value) {
   const hn::RebindToUnsigned<FloatTag> du;
   const auto bits = hn::BitCast(du, value);
   const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1));
   const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(du, 0x7fff)));
   const auto quiet = hn::Or(bits, hn::Set(du, 0x400000));
-  const auto kept = hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(value)), quiet, rounded);
-  return hn::TruncateTo(HalfTag(), hn::ShiftRight<16>(kept));
+  return hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(value)), quiet, rounded);
+}
+
+HWY_INLINE HalfVector round_bfloat16(FloatVector value) {
+  return hn::TruncateTo(HalfTag(), hn::ShiftRight<16>(rounded_bfloat16_bits(value)));
 }
 
 // 16-bit lanes have no masked loads below AVX-512, so ragged ends go through a buffer of one vector.
@@ -132,6 +136,56 @@ HWY_INLINE void store(FloatVector value, float16* to, Lanes lanes = {}) {
   store_half(hn::BitCast(HalfTag(), hn::DemoteTo(Float16Tag(), value)), &to->bits, lanes);
 }
 
+// Two vectors at a time, for functions of each element: which of the two has an element is nobody's business. `first` has
+// those of even index of bfloat16, so that neither load nor store moves an element to another lane.
+struct TwoVectors {};
+
+template <class V>
+struct Two {
+  V first;
+  V second;
+};
+
+HWY_INLINE Two<FloatVector> load(const float* from, TwoVectors) {
+  return {load(from), load(from + float_lanes())};
+}
+HWY_INLINE void store(Two<FloatVector> values, float* to, TwoVectors) {
+  store(values.first, to);
+  store(values.second, to + float_lanes());
+}
+
+HWY_INLINE Two<FloatVector> load(const float16* from, TwoVectors) {
+  return {load(from), load(from + float_lanes())};
+}
+HWY_INLINE void store(Two<FloatVector> values, float16* to, TwoVectors) {
+  store(values.first, to);
+  store(values.second, to + float_lanes());
+}
+
+HWY_INLINE Two<FloatVector> load(const bfloat16* from, TwoVectors) {
+  const hn::RebindToUnsigned<FloatTag> du;
+  const auto bits = hn::BitCast(du, hn::LoadU(hn::Repartition<uint16_t, FloatTag>(), &from->bits));
+  return {hn::BitCast(FloatTag(), hn::ShiftLeft<16>(bits)),
+          hn::BitCast(FloatTag(), hn::And(bits, hn::Set(du, 0xffff0000U)))};
+}
+HWY_INLINE void store(Two<FloatVector> values, bfloat16* to, TwoVectors) {
+  const hn::RebindToUnsigned<FloatTag> du;
+  const hn::Repartition<uint16_t, FloatTag> dh;
+  const auto even = hn::ShiftRight<16>(rounded_bfloat16_bits(values.first));
+  const auto odd = hn::And(rounded_bfloat16_bits(values.second), hn::Set(du, 0xffff0000U));
+  hn::StoreU(hn::BitCast(dh, hn::Or(even, odd)), dh, &to->bits);
+}
+
+// function(values...) of one vector each, or of both of two.
+template <class Function, class... V>
+HWY_INLINE auto each(const Function& function, const V&... values) {
+  return function(values...);
+}
+template <class Function, class... V>
+HWY_INLINE auto each(const Function& function, const Two<V>&... values) {
+  return Two<decltype(function(values.first...))>{function(values.first...), function(values.second...)};
+}
+
 // Replaces the unused lanes by those of `other`.
 HWY_INLINE FloatVector keep_live(FloatVector value, AllLanes, FloatVector = hn::Zero(FloatTag())) {
   return value;
@@ -148,6 +202,15 @@ HWY_INLINE void for_columns(int64_t begin, int64_t end, const Body& body) {
   int64_t column = begin;
   for (; column + step <= end; column += step) body(column, AllLanes{});
   if (column < end) body(column, FirstLanes{end - column});
+}
+
+// for_columns(), two vectors at a time while there are two.
+template <class Body>
+HWY_INLINE void for_columns_in_pairs(int64_t begin, int64_t end, const Body& body) {
+  const int64_t step = 2 * float_lanes();
+  int64_t column = begin;
+  for (; column + step <= end; column += step) body(column, TwoVectors{});
+  for_columns(column, end, body);
 }
 
 // Folds body(accumulator, column, lanes) over [0, columns). Four chains hide the latency of additions; they
@@ -212,6 +275,7 @@ HWY_INLINE HalfVector round_stochastically(FloatVector value, HalfVector random_
 // x = n ln 2 + r with |r| <= ln 2 / 2, for |x| < 2^21.
 struct ReducedExponential {
   FloatVector remainder_minus_one;                 // e^r - 1
+  FloatVector whole;                               // n
   hn::Vec<hn::RebindToSigned<FloatTag>> exponent;  // n
 };
 
@@ -236,17 +300,25 @@ HWY_INLINE ReducedExponential reduce_exponential(FloatVector x) {
   const FloatVector c45 = hn::MulAdd(set(1.991430229e-4f), r, set(1.394110223e-3f));
   const FloatVector p = hn::MulAdd(hn::MulAdd(c45, r2, c23), r2, c01);
   const auto exponent = hn::Sub(hn::BitCast(di, shifted), hn::BitCast(di, magic));
-  return {hn::MulAdd(r2, p, r), exponent};
+  return {hn::MulAdd(r2, p, r), n, exponent};
 }
 
-// e^x, with gradual underflow to 0 and overflow to infinity: the scale comes in two factors, so that no n
-// from -150 to 128 overflows an exponent field.
-HWY_INLINE FloatVector exp(FloatVector x) {
-  const auto e = reduce_exponential(hn::Min(set(89.0f), hn::Max(set(-104.0f), x)));
+// e^r 2^n, for n from -150 to 128. Both ways round at the same places: to the last bit of e^r, and of a subnormal result.
+HWY_INLINE FloatVector scaled(const ReducedExponential& e) {
+#if HWY_TARGET <= HWY_AVX3
+  return FloatVector{_mm512_scalef_ps(hn::Add(e.remainder_minus_one, set(1.0f)).raw, e.whole.raw)};
+#else
+  // The scale comes in two factors, so that no n overflows an exponent field.
   const auto half = hn::ShiftRight<1>(e.exponent);
   const FloatVector scale = power_of_two(half);
-  const FloatVector scaled = hn::MulAdd(e.remainder_minus_one, scale, scale);
-  return hn::Mul(scaled, power_of_two(hn::Sub(e.exponent, half)));
+  const FloatVector partly = hn::MulAdd(e.remainder_minus_one, scale, scale);
+  return hn::Mul(partly, power_of_two(hn::Sub(e.exponent, half)));
+#endif
+}
+
+// e^x, with gradual underflow to 0 and overflow to infinity.
+HWY_INLINE FloatVector exp(FloatVector x) {
+  return scaled(reduce_exponential(hn::Min(set(89.0f), hn::Max(set(-104.0f), x))));
 }
 
 // e^x for x in [-87, 88], where the result is a normal number.
