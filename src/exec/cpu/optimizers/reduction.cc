@@ -61,23 +61,38 @@ void add_partials_range(const float* partials, int64_t chunks, int64_t stride, b
   });
 }
 
-double sum_of_squares_chunk(const TensorView& tensor, int64_t begin, int64_t count) {
-  const hn::ScalableTag<double> dd;
+using DoubleTag = hn::ScalableTag<double>;
+using DoubleVector = hn::Vec<DoubleTag>;
+
+HWY_INLINE void add_squares(FloatVector value, DoubleVector& low, DoubleVector& high) {
   const hn::Half<FloatTag> half;
-  auto low = hn::Zero(dd);
-  auto high = hn::Zero(dd);
+  const DoubleVector a = hn::PromoteTo(DoubleTag(), hn::LowerHalf(half, value));
+  const DoubleVector b = hn::PromoteTo(DoubleTag(), hn::UpperHalf(half, value));
+  low = hn::MulAdd(a, a, low);
+  high = hn::MulAdd(b, b, high);
+}
+
+// Two vectors a pass: four chains of additions, which hide their latency. They are of this function, not of the caller of
+// with_storage, so that they stay in registers.
+template <class T>
+double squares_of(const T* x, int64_t count) {
+  const int64_t step = float_lanes();
+  DoubleVector low = hn::Zero(DoubleTag()), high = low, next_low = low, next_high = low;
+  int64_t i = 0;
+  for (; i + 2 * step <= count; i += 2 * step) {
+    add_squares(load(x + i), low, high);
+    add_squares(load(x + i + step), next_low, next_high);
+  }
+  for_columns(i, count, [&](int64_t at, auto lanes) { add_squares(load(x + at, lanes), low, high); });
+  return hn::GetLane(hn::SumOfLanes(DoubleTag(), hn::Add(hn::Add(low, high), hn::Add(next_low, next_high))));
+}
+
+double sum_of_squares_chunk(const TensorView& tensor, int64_t begin, int64_t count) {
+  double sum = 0;
   with_storage(tensor.dtype, [&](auto type) {
-    using T = decltype(type);
-    const T* x = static_cast<const T*>(tensor.data) + begin;
-    for_columns(0, count, [&](int64_t i, auto lanes) {
-      const FloatVector value = load(x + i, lanes);
-      const auto a = hn::PromoteTo(dd, hn::LowerHalf(half, value));
-      const auto b = hn::PromoteTo(dd, hn::UpperHalf(half, value));
-      low = hn::MulAdd(a, a, low);
-      high = hn::MulAdd(b, b, high);
-    });
+    sum = squares_of(static_cast<const decltype(type)*>(tensor.data) + begin, count);
   });
-  return hn::GetLane(hn::SumOfLanes(dd, hn::Add(low, high)));
+  return sum;
 }
 
 int64_t count_nonfinite_chunk(const TensorView& tensor, int64_t begin, int64_t count) {

@@ -51,7 +51,7 @@ TEST_P(Reduction, ColumnSum) {
 
 struct List {
   List() {
-    for (const int64_t count : {0, 1, 5, 16384, 16385, 50001}) {
+    for (const int64_t count : {0, 1, 5, 16384, 16385, 50001, 25}) {
       for (const DType dtype : kStorages) {
         tensors.push_back(random_tensor(dtype, count, static_cast<uint32_t>(count + 1)));
       }
