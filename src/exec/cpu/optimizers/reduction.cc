@@ -95,20 +95,6 @@ double sum_of_squares_chunk(const TensorView& tensor, int64_t begin, int64_t cou
   return sum;
 }
 
-int64_t count_nonfinite_chunk(const TensorView& tensor, int64_t begin, int64_t count) {
-  const FloatTag d;
-  int64_t finite = 0;
-  with_storage(tensor.dtype, [&](auto type) {
-    using T = decltype(type);
-    const T* x = static_cast<const T*>(tensor.data) + begin;
-    for_columns(0, count, [&](int64_t i, auto lanes) {
-      finite += static_cast<int64_t>(hn::CountTrue(d, hn::IsFinite(load(x + i, lanes))));
-    });
-  });
-  // A ragged end is filled up with zeros, which are finite.
-  return ceil_divide(count, float_lanes()) * float_lanes() - finite;
-}
-
 }  // namespace shoehorn::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -119,7 +105,6 @@ namespace {
 HWY_EXPORT(column_sum_chunks);
 HWY_EXPORT(add_partials_range);
 HWY_EXPORT(sum_of_squares_chunk);
-HWY_EXPORT(count_nonfinite_chunk);
 
 int64_t count_of(const TensorView& tensor) {
   return tensor.count;
@@ -168,23 +153,6 @@ void sum_of_squares(std::span<const TensorView> tensors, double* total, void* wo
   double sum = 0;
   for (int64_t chunk = 0; chunk < chunks; ++chunk) sum += partials[chunk];
   *total = sum;
-}
-
-int64_t count_nonfinite_workspace_bytes(std::span<const TensorView> tensors) {
-  return count_chunks(tensors, count_of) * static_cast<int64_t>(sizeof(int64_t));
-}
-
-void count_nonfinite(std::span<const TensorView> tensors, int64_t* count, void* workspace) {
-  check_tensors(tensors, "count_nonfinite");
-  int64_t* partials = static_cast<int64_t*>(workspace);
-  parallel_chunks(tensors, count_of,
-                  [&](const TensorView& tensor, int64_t begin, int64_t length, int64_t chunk) {
-                    partials[chunk] = HWY_DYNAMIC_DISPATCH(count_nonfinite_chunk)(tensor, begin, length);
-                  });
-  const int64_t chunks = count_chunks(tensors, count_of);
-  int64_t sum = 0;
-  for (int64_t chunk = 0; chunk < chunks; ++chunk) sum += partials[chunk];
-  *count = sum;
 }
 
 void clip_coefficient(const double* sum_of_squares, const float* unscale, float max_norm, float* norm,

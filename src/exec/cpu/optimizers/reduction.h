@@ -44,10 +44,6 @@ struct TensorView {
 int64_t sum_of_squares_workspace_bytes(std::span<const TensorView> tensors);
 void sum_of_squares(std::span<const TensorView> tensors, double* total, void* workspace);
 
-// The number of elements that are infinite or NaN.
-int64_t count_nonfinite_workspace_bytes(std::span<const TensorView> tensors);
-void count_nonfinite(std::span<const TensorView> tensors, int64_t* count, void* workspace);
-
 // torch.nn.utils.clip_grad_norm_: norm = sqrt(sum_of_squares), coefficient = min(1, max_norm / (norm +
 // 1e-6)). A NaN norm gives a NaN coefficient. max_norm <= 0 switches clipping off: the coefficient is 1. If
 // given, `unscale` [1] is 1 / loss scale: then the norm is that of the unscaled gradients, and the
