@@ -519,6 +519,29 @@ inline void add_products(std::vector<OpCase>& cases, int64_t rows, int64_t colum
   }
 }
 
+// A product of few terms that is added to what is there.
+inline void add_added_products(std::vector<OpCase>& cases) {
+  constexpr int64_t kRows = 5;
+  constexpr int64_t kColumns = 72;
+  constexpr int64_t kTerms = 3;
+  for (const bool tb : {false, true}) {
+    cases.push_back({fmt::format("matmul_n{}_addend", tb ? "t" : "n"),
+                     kRows,
+                     kColumns,
+                     {{kRows, kTerms},
+                      tb ? std::vector{kColumns, kTerms} : std::vector{kTerms, kColumns},
+                      {kRows, kColumns}},
+                     [=](Graph& graph, const std::vector<ValueId>& x) {
+                       return graph.op(OpKind::kMatmul, {x[0], x[1], {}, {}, x[2]},
+                                       MatmulAttributes{false, tb, DType::kF32});
+                     },
+                     [=](const Inputs& x) {
+                       return add_reference(matmul_reference(x[0], false, x[1], tb, kRows, kColumns, kTerms),
+                                            x[2]);
+                     }});
+  }
+}
+
 // One attention, as the unfused chain and as the fused op reads it.
 struct AttentionSetup {
   AttentionAttributes attributes;
@@ -756,6 +779,7 @@ inline std::vector<OpCase> op_cases() {
       add_losses(cases, rows, columns, size);
     }
   }
+  add_added_products(cases);
   add_norm_rotary(cases, 1, 1, 1, "_1x1x2");
   add_norm_rotary(cases, 17, 4, 5, "_17x4x10");
   add_norm_rotary(cases, 70, 2, 17, "_70x2x34");

@@ -1,5 +1,7 @@
-// Matrix products: C[M, N] = op(A) · op(B) (+ bias[N]) (+ accumulator), op transposing where asked.
-// Inputs: (A, B, bias?, accumulator?). Products in the operands' type with fp32 accumulation.
+// Matrix products: C[M, N] = op(A) · op(B) (+ bias[N]) (+ accumulator or addend), op transposing where asked.
+// Inputs: (A, B, bias?, accumulator?, addend[M, N]?). Products in the operands' type with fp32 accumulation. An addend is an
+// activation, and goes with products of few terms only (ops/added_product.h).
+#include "ops/added_product.h"
 #include "ops/gradient_context.h"
 #include "ops/op_definitions.h"
 #include "ops/weight_cast.h"
@@ -33,6 +35,9 @@ std::vector<TensorType> infer_matmul(const OpContext& context) {
       (context.type(2).shape.rank() != 1 || context.type(2).shape[0].maximum != output.shape[1].maximum)) {
     fail_type(context, 2, fmt::format("a bias of {} elements", output.shape[1].maximum));
   }
+  if (!context.has(4)) return {output};
+  if (!takes_addend(context)) fail_type(context, 0, "operands of a product of few terms, beside an addend");
+  if (!(context.type(4) == output)) fail_type(context, 4, type_name(output));
   return {output};
 }
 
@@ -48,6 +53,7 @@ void gradient_matmul(GradientContext& context) {
   const bool ta = attributes.transpose_a;
   const bool tb = attributes.transpose_b;
   ValueId dc = context.gradient(0);
+  if (context.needed(4)) context.set(4, dc);
   if (context.needed(2))
     context.set(2, context.builder().value(OpKind::kColumnSum, {dc}, {}, "bias_gradient"));
   const DType operands = context.type(context.input(0)).dtype;
@@ -78,19 +84,31 @@ void gradient_matmul(GradientContext& context) {
 
 }  // namespace
 
+bool takes_addend(const OpContext& product) {
+  const auto& attributes = product.attributes<MatmulAttributes>();
+  const Dim terms = columns(product.type(0), attributes.transpose_a);
+  const Dim made = columns(product.type(1), attributes.transpose_b);
+  return !attributes.transpose_a && attributes.output == product.type(0).dtype && !product.has(2) &&
+         !product.has(3) && !terms.count.valid() && has_few_terms(terms.maximum, made.maximum);
+}
+
 std::vector<OpInfo> matmul_ops() {
   return {{.kind = OpKind::kMatmul,
            .name = "matmul",
            .op_class = OpClass::kContraction,
            .min_inputs = 2,
-           .max_inputs = 4,
+           .max_inputs = 5,
            .infer = infer_matmul,
            .cost = cost_matmul,
+           .aliases =
+               [](const OpContext& context) {
+                 return context.has(4) ? std::vector<AliasRule>{{0, 4, false}} : std::vector<AliasRule>{};
+               },
            .gradient = gradient_matmul,
            .row_inputs =
                [](const OpContext& context) {
-                 return context.attributes<MatmulAttributes>().transpose_a ? std::vector<int64_t>{}
-                                                                           : std::vector<int64_t>{0};
+                 const auto rows = context.has(4) ? std::vector<int64_t>{0, 4} : std::vector<int64_t>{0};
+                 return context.attributes<MatmulAttributes>().transpose_a ? std::vector<int64_t>{} : rows;
                },
            .weight = WeightInput{1},
            .set_output = set_output_of<MatmulAttributes>,

@@ -63,6 +63,15 @@ TEST_F(TypeErrors, NameTheOpTheRegionAndTheValues) {
                {"a bias of 7 elements", "b float32[6]"});
   expect_error(OpKind::kMatmul, {x_, read("W3", {5, 7}, DType::kBF16)}, MatmulAttributes{},
                {"float32", "W3"});
+  // An addend is of the result's type, and beside nothing else that is added to a product of few terms.
+  const ValueId few = read("few", {3, 8}), wide = read("wide", {8, 64}), sum = read("sum", {3, 64});
+  expect_error(OpKind::kMatmul, {few, wide, {}, {}, read("rows", {4, 64})}, MatmulAttributes{},
+               {"float32[3, 64]", "rows float32[4, 64]"});
+  expect_error(OpKind::kMatmul, {few, wide, read("c", {64}), {}, sum}, MatmulAttributes{}, {"few terms"});
+  expect_error(OpKind::kMatmul, {read("many", {3, 17}), read("W4", {17, 200}), {}, {}, read("s", {3, 200})},
+               MatmulAttributes{}, {"few terms", "many float32[3, 17]"});
+  expect_error(OpKind::kMatmul, {few, read("narrow", {8, 63}), {}, {}, read("t", {3, 63})},
+               MatmulAttributes{}, {"few terms"});
   expect_error(OpKind::kAdd, {x_, read("y", {5, 3})}, {}, {"float32[3, 5]", "float32[5, 3]"});
   expect_error(OpKind::kBiasAdd, {x_, read("bias", {3})}, {}, {"a vector of 5 elements", "bias"});
   expect_error(OpKind::kLayerNorm, {x_, read("gamma", {5}), read("beta", {4})}, NormalizationAttributes{},

@@ -12,6 +12,7 @@
 #include "ops/op_builder.h"
 #include "ops/op_info.h"
 #include "ops/verify.h"
+#include "passes/fuse_added_product.h"
 #include "passes/fuse_attention.h"
 #include "passes/fuse_vocabulary_gradient.h"
 #include "passes/passes_testing.h"
@@ -120,6 +121,81 @@ TEST(FuseChains, ATransposedVocabularyKeepsItsProduct) {
   });
   fuse_vocabulary_loss(family, {});
   EXPECT_EQ(count(family.programs[0], OpKind::kLinearCrossEntropy), 0);
+}
+
+struct AddedProduct {
+  int64_t terms = 4;
+  size_t place = 1;  // of the product among the sum's terms
+  bool is_result = false;
+  bool is_twice = false;  // the sum is that of the product and another such product
+};
+
+// Sums that are left of one, with the product that is added in its place.
+int64_t sums_left(const AddedProduct& added) {
+  constexpr int64_t kColumns = 200;
+  ProgramFamily family = family_of([&](ModelBuilder& builder, Program& program, Tensor x) {
+    OpBuilder ops(program);
+    const auto product = [&](const std::string& name) {
+      const Tensor low = linear_layer_without_bias(builder, name + "_low", x, added.terms, 0.1F);
+      return linear_layer_without_bias(builder, name, low, kColumns, 0.1F).id();
+    };
+    const Tensor hidden = linear_layer_without_bias(builder, "hidden", x, 40, 0.1F);
+    const Tensor whole = linear_layer_without_bias(builder, "base", hidden, kColumns, 0.1F);
+    const ValueId base = added.is_twice ? product("other") : whole.id();
+    if (added.is_twice) program.add_result("base", whole.id());
+    const ValueId delta = product("delta");
+    const ValueId sum = ops.value(
+        OpKind::kAdd, added.place == 1 ? std::vector{base, delta} : std::vector{delta, base}, {}, "sum");
+    program.add_result("y", sum);
+    if (added.is_result) program.add_result("delta", delta);
+  });
+  Program& program = family.programs[0];
+  const int64_t products = count(program, OpKind::kMatmul);
+  fuse_added_product(family, {});
+  verify(program);
+  EXPECT_EQ(count(program, OpKind::kMatmul), products);
+  const Value& y = program.value(program.result("y"));
+  EXPECT_EQ(y.name, "sum");
+  const Node& maker = program.node(y.producer);
+  if (maker.kind == OpKind::kMatmul) {
+    EXPECT_EQ(maker.inputs.size(), 5U);
+    EXPECT_EQ(program.value(maker.inputs[4]).name.find("delta"), std::string::npos)
+        << "the base is the addend";
+  }
+  return count(program, OpKind::kAdd);
+}
+
+TEST(FuseAddedProduct, WhereItHasFewTermsAndNothingElseReadsIt) {
+  EXPECT_EQ(sums_left({}), 0);
+  EXPECT_EQ(sums_left({.place = 0}), 0);
+  EXPECT_EQ(sums_left({.is_twice = true}), 0);
+  EXPECT_EQ(sums_left({.terms = 17}), 1);
+  EXPECT_EQ(sums_left({.is_result = true}), 1);
+}
+
+// Forward, evaluation and gradients of a LoRA step. The gradient of a parameter is no activation: its sum stays.
+TEST(FuseAddedProduct, OfAnAdapterForwardAndBackward) {
+  ProgramFamily family = family_of([&](ModelBuilder& builder, Program& program, Tensor x) {
+    program.set_kind(ProgramKind::kTrainStep);
+    const Tensor wide = linear_layer_without_bias(builder, "widening", x, 96, 0.1F);
+    OpBuilder ops(program);
+    const Tensor base = linear_layer_without_bias(builder, "base", wide, 96, 0.1F);
+    const Tensor low = linear_layer_without_bias(builder, "low", wide, 4, 0.1F);
+    const Tensor delta = linear_layer_without_bias(builder, "high", low, 96, 0.1F);
+    const Tensor sum = builder.add(base, delta);
+    program.add_result("loss", builder.cross_entropy(linear_layer(builder, "head", sum, 3, 0.1F), 0).id());
+  });
+  Program& program = family.programs[0];
+  family.gradients = {append_backward(program, program.result("loss"), {})};
+  EXPECT_EQ(count(program, OpKind::kAdd, Phase::kForward), 1);
+  EXPECT_EQ(count(program, OpKind::kAdd, Phase::kBackward), 1);
+  const size_t gradients = family.gradients[0].size();
+  fuse_added_product(family, {});
+  verify(program);
+  EXPECT_EQ(count(program, OpKind::kAdd), 0);
+  EXPECT_EQ(family.gradients[0].size(), gradients);
+  for (const ParameterGradient& gradient : family.gradients[0])
+    EXPECT_TRUE(program.value(gradient.gradient).producer.valid());
 }
 
 // A loss whose gradient is computed keeps its nodes: it is known too late. So does a weight of two losses.

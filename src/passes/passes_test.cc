@@ -490,6 +490,7 @@ TEST(PassList, NamesAreUniqueAndInTheirOrder) {
                                              "loss_scale",
                                              "backward",
                                              "fuse_vocabulary_gradient",
+                                             "fuse_added_product",
                                              "recompute",
                                              "rematerialize",
                                              "shard_weights",
@@ -523,7 +524,7 @@ TEST(DumpProgram, WritesEveryProgramAfterEveryPass) {
   build(options);
   for (const char* name :
        {"00-capture.train_step.txt", "05-fuse_attention.train_step.txt", "14-backward.evaluate.txt",
-        "19-accumulate.micro_batch_next.txt", "26-fuse_update.update.txt"}) {
+        "20-accumulate.micro_batch_next.txt", "27-fuse_update.update.txt"}) {
     std::ifstream file(directory / name);
     std::string line;
     EXPECT_TRUE(std::getline(file, line)) << name;

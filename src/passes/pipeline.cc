@@ -16,6 +16,7 @@
 #include "passes/data_parallel.h"
 #include "passes/freeze.h"
 #include "passes/fuse.h"
+#include "passes/fuse_added_product.h"
 #include "passes/fuse_attention.h"
 #include "passes/fuse_vocabulary_gradient.h"
 #include "passes/gather_early.h"
@@ -188,6 +189,7 @@ const std::vector<Pass>& pass_list() {
       {"backward", Exactness::kExact, false, backward},
       // Before what asks which values the backward reads: the loss's gradients no longer do.
       {"fuse_vocabulary_gradient", Exactness::kRoundingOnly, true, fuse_vocabulary_gradient, "fuse"},
+      {"fuse_added_product", Exactness::kRoundingOnly, true, fuse_added_product, "fuse"},
       // Needs the backward, to see which values it keeps alive.
       {"recompute", Exactness::kExact, true, recompute},
       // After layers are recomputed as wholes, what is left of cheap outputs is made again.

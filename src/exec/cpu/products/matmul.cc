@@ -15,6 +15,8 @@
 #include "exec/cpu/elementwise/elementwise.h"
 #include "exec/cpu/parallel.h"
 #include "exec/cpu/products/matmul_onednn.h"
+#include "exec/cpu/products/thin_product.h"
+#include "exec/cpu/products/thin_product_dots.h"
 
 namespace shoehorn::cpu {
 
@@ -372,7 +374,11 @@ std::shared_ptr<const Matmul> plan_matmul(const MatmulShape& shape) {
   const std::lock_guard lock(mutex_of_known());
   std::shared_ptr<const Matmul>& matmul = known_matmuls()[shape];
   if (matmul == nullptr) {
-    matmul = std::make_shared<const PiecewiseMatmul>(shape, !has_products_of(shape.operands));
+    if (thin_form(shape)) {
+      matmul = make_thin_product(shape, has_bfloat16_dots());
+    } else {
+      matmul = std::make_shared<const PiecewiseMatmul>(shape, !has_products_of(shape.operands));
+    }
   }
   return matmul;
 }

@@ -12,7 +12,8 @@
 // AVX-512 FP16; fp16 without AMX for fp16, or before oneDNN 3), the operands are widened to fp32 in panels: the products are
 // exact, and only the order of the sums differs. has_products_of() tells which types are multiplied as they are.
 //
-// Another library of products could be added behind this header: only matmul_onednn.cc knows oneDNN.
+// Products with one thin dimension are our own (thin_product.h). Another library of products could be added behind this
+// header: only matmul_onednn.cc knows oneDNN.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +34,7 @@ struct MatmulShape {
   DType operands = DType::kF32;
   DType result = DType::kF32;
   bool bias = false;        // fp32 [N]
-  bool accumulate = false;  // C += …; fp32 results only
+  bool accumulate = false;  // C += …; fp32 results, or few terms (thin_product.h)
   DynamicDimension dynamic = DynamicDimension::kNone;
   int64_t count_multiple = 1;  // every run-time count is a multiple of this
   auto operator<=>(const MatmulShape&) const = default;

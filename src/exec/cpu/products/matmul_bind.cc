@@ -25,7 +25,7 @@ Description describe(const OpContext& node) {
                     .operands = node.type(0).dtype,
                     .result = node.output_type(0).dtype,
                     .bias = node.has(2),
-                    .accumulate = node.has(3)};
+                    .accumulate = node.has(3) || node.has(4)};
   const Dim& dynamic = m.count.valid() ? m : k;
   if (!dynamic.count.valid()) return {shape, {}};
   shape.dynamic = m.count.valid() ? DynamicDimension::kM : DynamicDimension::kK;
@@ -33,11 +33,20 @@ Description describe(const OpContext& node) {
   return {shape, RuntimeDim(dynamic)};
 }
 
+// Where C does not lie in the addend's bytes, it begins as a copy.
+void begin_with(const std::byte* addend, int64_t bytes, std::byte* c) {
+  if (addend != nullptr && addend != c) copy(addend, bytes, c);
+}
+
 PreparedNode bind_matmul(const OpContext& node, const NodeBuffers& buffers, int) {
   const Description description = describe(node);
+  const std::byte* addend = input<const std::byte>(buffers, 4);
+  const int64_t row_bytes = row_elements(node.output_type(0)) * dtype_bytes(node.output_type(0).dtype);
   return [matmul = prepare_matmul(description.shape), count = description.count, a = buffers.inputs[0],
           b = buffers.inputs[1], bias = node.has(2) ? input<const float>(buffers, 2) : nullptr,
-          c = buffers.outputs[0], workspace = buffers.workspace](const int64_t* counts) {
+          c = buffers.outputs[0], workspace = buffers.workspace, addend, row_bytes,
+          rows = rows(node.output_type(0))](const int64_t* counts) {
+    begin_with(addend, rows(counts) * row_bytes, c);
     matmul->run(count(counts), a, b, bias, c, workspace);
   };
 }

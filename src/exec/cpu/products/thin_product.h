@@ -1,0 +1,34 @@
+// Products with one thin dimension, as those with the two factors of a low-rank adapter: r is the thin dimension, at most
+// kMostThin, and the others are much wider (has_few_terms of ops/added_product.h).
+//
+//   kColumns   C[M, r] = A[M, K]·op(B)                        each element of A meets r of B
+//   kTerms     C[M, N] = A[M, r]·op(B), or C += A·op(B)       each element of C is a sum of r terms
+//   kSums      C[r, N] or C[M, r] = Aᵀ·B (+ C), sums over K   gradients of the two factors
+//
+// The wide operand goes past once, and is widened to fp32 on the way; products are exact and sums are fp32. A library's
+// product repacks operands and fills its tiles with so few columns or terms badly: it takes several times as long. Which
+// products these are follows from their shape alone. Threads share rows, or columns of the sums, and each element is summed
+// in order: bits depend on neither the number of threads nor the other rows.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "exec/cpu/products/matmul.h"
+#include "ops/added_product.h"
+
+namespace shoehorn::cpu {
+
+inline constexpr int64_t kMostThin = kMostFewTerms;
+
+enum class ThinForm : uint8_t { kColumns, kTerms, kSums };
+
+// The form of such a product; none: it is not thin, has a bias, or has a result of a type that its form does not make.
+// kColumns and kTerms make the operands' type, kSums makes fp32.
+std::optional<ThinForm> thin_form(const MatmulShape& shape);
+
+// Of a shape that has a form. The workspace has the operand or the result that is stored the other way round, transposed.
+// `dots`: bfloat16 in dot products of pairs (thin_product_dots.h), where has_bfloat16_dots().
+std::shared_ptr<const Matmul> make_thin_product(const MatmulShape& shape, bool dots);
+
+}  // namespace shoehorn::cpu
