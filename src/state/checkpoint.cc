@@ -126,9 +126,10 @@ void save_generation_config(const CheckpointContents& contents, const std::strin
 void save_tokenizer_json(const CheckpointContents& contents, const std::filesystem::path& directory) {
   const auto merges =
       std::ranges::find(contents.companions, "merges.txt", [](const auto& file) { return file.filename(); });
-  if (merges == contents.companions.end() || !has_vocab_and_merges(merges->parent_path())) return;
-  write_text_atomic(directory / "tokenizer.json",
-                    read_vocab_and_merges(merges->parent_path()).tokenizer_json);
+  if (merges == contents.companions.end()) return;
+  const TokenizerSideFiles files(merges->parent_path());
+  if (has_vocab_and_merges(files))
+    write_text_atomic(directory / "tokenizer.json", read_vocab_and_merges(files).tokenizer_json);
 }
 
 // Weights first: while they are being written, what the directory had is whole. See save_model_directory.

@@ -262,7 +262,8 @@ TEST_F(Checkpoint, VocabularyAndMergesGetATokenizerJson) {
   const fs::path source = directory_.path() / "tokenizer";
   companions_ = list_companions(source);
   const fs::path saved = save();
-  EXPECT_EQ(read_text_file(saved / "tokenizer.json"), read_vocab_and_merges(source).tokenizer_json);
+  EXPECT_EQ(read_text_file(saved / "tokenizer.json"),
+            read_vocab_and_merges(TokenizerSideFiles(source)).tokenizer_json);
   const std::string text = "It's 12 ferries\u0301<|endoftext|>";
   EXPECT_EQ(Tokenizer::load(saved)->encode(text).input_ids, Tokenizer::load(source)->encode(text).input_ids);
   EXPECT_EQ(checkpoint_defect(saved), "");

@@ -10,8 +10,8 @@
 #include "io/file.h"
 #include "io/json_file.h"
 #include "tokenize/character_pre_tokenizers.h"
-#include "tokenize/json_node.h"
 #include "tokenize/text_decoders.h"
+#include "tokenize/tokenizer_side_files.h"
 #include "tokenize/unicode.h"
 #include "tokenize/vocab_merges_files.h"
 #include "tokenize/word_piece.h"
@@ -296,19 +296,20 @@ std::string what_there_is(const fs::path& model_dir) {
 }
 
 // The same document as tokenizer.json's, which names the tokens and has all that tokenizer_config.json adds.
-void read_vocab_json(const fs::path& model_dir, const JsonNode& config, TokenizerFile& file) {
-  const VocabMergesTokenizer tokenizer = read_vocab_and_merges(model_dir);
+void read_vocab_json(const TokenizerSideFiles& files, TokenizerFile& file) {
+  const VocabMergesTokenizer tokenizer = read_vocab_and_merges(files);
   file.pad_token = tokenizer.names.pad_token;
   file.cls_token = tokenizer.names.cls_token;
   file.sep_token = tokenizer.names.sep_token;
   file.mask_token = tokenizer.names.mask_token;
   file.eos_token = tokenizer.names.eos_token;
-  read_tokenizer_json(tokenizer.tokenizer_json, config, file);
+  read_tokenizer_json(tokenizer.tokenizer_json, files.tokenizer_config(), file);
 }
 
 // The file that has the vocabulary.
-fs::path vocabulary_file(const fs::path& model_dir) {
-  if (has_vocab_and_merges(model_dir)) return model_dir / "vocab.json";
+fs::path vocabulary_file(const TokenizerSideFiles& files) {
+  const fs::path& model_dir = files.directory();
+  if (has_vocab_and_merges(files)) return model_dir / "vocab.json";
   for (const char* name : {"tokenizer.json", "vocab.txt", "vocab.json"})
     if (path_exists(model_dir / name)) return model_dir / name;
   throw user_error(
@@ -338,29 +339,24 @@ void read_bert_files(const JsonNode& config, std::string unk_token, TokenizerFil
 }  // namespace
 
 TokenizerFile read_tokenizer_file(const fs::path& model_dir) {
+  const TokenizerSideFiles files(model_dir);
   TokenizerFile file;
-  file.path = vocabulary_file(model_dir);
+  file.path = vocabulary_file(files);
   const bool vocab_txt = file.path.filename() == "vocab.txt";
-  const fs::path map_path = model_dir / "special_tokens_map.json";
-  const fs::path config_path = model_dir / "tokenizer_config.json";
-  const Json map = path_exists(map_path) ? read_json(map_path) : Json::object();
-  const Json config = path_exists(config_path) ? read_json(config_path) : Json::object();
-  const JsonNode map_node(map, map_path, "the file");
-  const JsonNode config_node(config, config_path, "the file");
-  if (!map.is_object()) map_node.fail("an object");
-  if (!config.is_object()) config_node.fail("an object");
+  const JsonNode map = files.special_tokens_map();
+  const JsonNode config = files.tokenizer_config();
   std::string unk_token = "[UNK]";
-  read_names(map_node, file, vocab_txt ? &unk_token : nullptr);
-  read_names(config_node, file, vocab_txt ? &unk_token : nullptr);
-  file.model_max_length = read_model_max_length(config_node);
+  read_names(map, file, vocab_txt ? &unk_token : nullptr);
+  read_names(config, file, vocab_txt ? &unk_token : nullptr);
+  file.model_max_length = read_model_max_length(config);
   if (vocab_txt) {
-    read_bert_files(config_node, std::move(unk_token), file);
+    read_bert_files(config, std::move(unk_token), file);
   } else if (file.path.filename() == "vocab.json") {
-    read_vocab_json(model_dir, config_node, file);
+    read_vocab_json(files, file);
   } else {
-    read_tokenizer_json(read_text_file(file.path), config_node, file);
+    read_tokenizer_json(read_text_file(file.path), config, file);
   }
-  if (config_node.gives("truncation_side")) file.truncates_left = is_left(config_node["truncation_side"]);
+  if (config.gives("truncation_side")) file.truncates_left = is_left(config["truncation_side"]);
   return file;
 }
 

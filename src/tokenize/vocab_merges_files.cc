@@ -17,7 +17,6 @@
 #include "tokenize/added_tokens.h"
 #include "tokenize/byte_level.h"
 #include "tokenize/byte_level_chain.h"
-#include "tokenize/json_node.h"
 #include "tokenize/tokenizer_json_sections.h"
 #include "tokenize/vocabulary.h"
 
@@ -60,20 +59,10 @@ constexpr std::pair<const char*, std::string NamedTokens::*> kRoles[] = {
     {"pad_token", &NamedTokens::pad_token},  {"cls_token", &NamedTokens::cls_token},
     {"mask_token", &NamedTokens::mask_token}};
 
-// One of the small files beside the vocabulary; an empty object if it is not there.
-struct SideFile {
-  explicit SideFile(fs::path named) : path(std::move(named)) {
-    if (path_exists(path)) content = read_json(path);
-    if (!content.is_object()) node().fail("an object");
-  }
-  JsonNode node() const { return {content, path, "the file"}; }
-
-  fs::path path;
-  json content = json::object();
-};
-
 // What the directory says; empty if nothing.
-std::string class_of(const JsonNode& config, const JsonNode& model) {
+std::string class_of(const TokenizerSideFiles& files) {
+  const JsonNode config = files.tokenizer_config();
+  const JsonNode model = files.model_config();
   std::string name;
   if (config.gives("tokenizer_class")) {
     name = config["tokenizer_class"].text();
@@ -186,10 +175,10 @@ AddedToken read_token(const JsonNode& node, bool is_special) {
 // The tokens with a role or none that a directory adds to its vocabulary, in the order in which they get ids.
 class AddedTokens {
  public:
-  AddedTokens(const fs::path& directory, const JsonNode& config, const TokenizerClass& of_class)
-      : names(of_class.names) {
-    const SideFile map(directory / "special_tokens_map.json");
-    const SideFile added(directory / "added_tokens.json");
+  AddedTokens(const TokenizerSideFiles& files, const TokenizerClass& of_class) : names(of_class.names) {
+    const JsonNode config = files.tokenizer_config();
+    const JsonNode map = files.special_tokens_map();
+    const JsonNode added = files.added_tokens();
     const bool has_list = config.gives("added_tokens_decoder");
     std::vector<AddedToken> special;  // with a role that a file gives
     const auto read_roles = [&](const JsonNode& node, bool is_special) {
@@ -201,13 +190,13 @@ class AddedTokens {
       }
     };
     read_roles(config, false);
-    if (!has_list) read_roles(map.node(), true);
+    if (!has_list) read_roles(map, true);
     std::vector<AddedToken> extra = extra_tokens(config);
-    if (!has_list) std::ranges::move(extra_tokens(map.node()), std::back_inserter(extra));
+    if (!has_list) std::ranges::move(extra_tokens(map), std::back_inserter(extra));
     if (has_list)
       list(config["added_tokens_decoder"]);
     else
-      list_legacy(added.node(), special, extra);
+      list_legacy(added, special, extra);
     for (const auto& [role, name] : kRoles) {
       const std::string& content = names.*name;
       const auto given = std::ranges::find(special, content, &AddedToken::content);
@@ -348,18 +337,18 @@ OrderedJson roberta_section(const JsonNode& config, const NamedTokens& names,
 
 }  // namespace
 
-bool has_vocab_and_merges(const fs::path& directory) {
+bool has_vocab_and_merges(const TokenizerSideFiles& files) {
+  const fs::path& directory = files.directory();
   if (path_exists(directory / "tokenizer.json") || !path_exists(directory / "vocab.json") ||
       !path_exists(directory / "merges.txt"))
     return false;
-  const SideFile config(directory / "tokenizer_config.json");
-  return find_class(class_of(config.node(), SideFile(directory / "config.json").node())) != nullptr;
+  return find_class(class_of(files)) != nullptr;
 }
 
-VocabMergesTokenizer read_vocab_and_merges(const fs::path& directory) {
-  const SideFile config_file(directory / "tokenizer_config.json");
-  const JsonNode config = config_file.node();
-  const std::string name = class_of(config, SideFile(directory / "config.json").node());
+VocabMergesTokenizer read_vocab_and_merges(const TokenizerSideFiles& files) {
+  const fs::path& directory = files.directory();
+  const JsonNode config = files.tokenizer_config();
+  const std::string name = class_of(files);
   const TokenizerClass* of_class = find_class(name);
   if (of_class == nullptr) {
     std::vector<std::string_view> known;
@@ -374,7 +363,7 @@ VocabMergesTokenizer read_vocab_and_merges(const fs::path& directory) {
   const fs::path vocab_path = directory / "vocab.json";
   VocabularyOfFile vocabulary = read_vocab_json(vocab_path);
   OrderedJson merges = read_merges(directory / "merges.txt", vocabulary);
-  AddedTokens added(directory, config, *of_class);
+  AddedTokens added(files, *of_class);
   number_tokens(vocabulary, vocab_path, added.tokens);
   const OrderedJson document = {
       {"version", "1.0"},

@@ -13,9 +13,9 @@
 // then count before those of tokenizer_config.json, and added_tokens.json. Special tokens that none of them lists follow.
 #pragma once
 
-#include <filesystem>
-#include <optional>
 #include <string>
+
+#include "tokenize/tokenizer_side_files.h"
 
 namespace shoehorn {
 
@@ -36,10 +36,10 @@ struct VocabMergesTokenizer {
 };
 
 // Whether a directory has both files, no tokenizer.json, and the name of a class above.
-bool has_vocab_and_merges(const std::filesystem::path& directory);
+bool has_vocab_and_merges(const TokenizerSideFiles& files);
 
 // UserError naming file and line or key: one of the files is not there, or malformed; an id that two tokens have; a merge of
 // or to a token that vocab.json lacks; a byte without a token (`tokenizers` would leave it out of texts); another class.
-VocabMergesTokenizer read_vocab_and_merges(const std::filesystem::path& directory);
+VocabMergesTokenizer read_vocab_and_merges(const TokenizerSideFiles& files);
 
 }  // namespace shoehorn

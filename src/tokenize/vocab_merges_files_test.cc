@@ -2,11 +2,16 @@
 #include "tokenize/vocab_merges_files.h"
 
 #include <gtest/gtest.h>
+#include <sys/inotify.h>
+#include <unistd.h>
 
+#include <array>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "io/file.h"
+#include "io/file_descriptor.h"
 #include "io/json_file.h"
 #include "io/test_directory.h"
 #include "tokenize/tokenizer.h"
@@ -41,6 +46,8 @@ class VocabMerges : public ::testing::Test {
     for (const auto& [name, content] : beside.items()) directory_.write(name, content.dump());
   }
   void write_gpt2() { write_files(Json::array(), {{"config.json", {{"model_type", "gpt2"}}}}); }
+
+  TokenizerSideFiles side_files() const { return TokenizerSideFiles(directory_.path()); }
 
   std::string refusal() const {
     return message_of<UserError>([&] { Tokenizer::load(directory_.path()); });
@@ -83,7 +90,7 @@ TEST_P(VocabMergesGolden, IdsOffsetsAndDecodedText) {
 
 // What a saved model's directory gets, without the vocabulary and its merges, which are those that were read.
 TEST_P(VocabMergesGolden, TheDocumentIsTransformers) {
-  Json document = parse_json(read_vocab_and_merges(directory_.path()).tokenizer_json, "document");
+  Json document = parse_json(read_vocab_and_merges(side_files()).tokenizer_json, "document");
   EXPECT_EQ(document["model"]["merges"], model_["merges"]);
   EXPECT_EQ(document["model"]["continuing_subword_prefix"], "");
   document.erase("model");
@@ -91,9 +98,8 @@ TEST_P(VocabMergesGolden, TheDocumentIsTransformers) {
 }
 
 TEST_P(VocabMergesGolden, TheSavedDirectoryHasTheSameIds) {
-  write_text_atomic(directory_.path() / "tokenizer.json",
-                    read_vocab_and_merges(directory_.path()).tokenizer_json);
-  EXPECT_FALSE(has_vocab_and_merges(directory_.path()));
+  write_text_atomic(directory_.path() / "tokenizer.json", read_vocab_and_merges(side_files()).tokenizer_json);
+  EXPECT_FALSE(has_vocab_and_merges(side_files()));
   expect_cases(*Tokenizer::load(directory_.path()));
 }
 
@@ -103,9 +109,34 @@ INSTANTIATE_TEST_SUITE_P(Classes, VocabMergesGolden,
                            return test_name(class_configurations()[info.param]["name"].get<std::string>());
                          });
 
+// Counted by the openings that the kernel tells of.
+TEST_F(VocabMerges, EachFileIsReadOnce) {
+  write_files(Json::array(), {{"config.json", {{"model_type", "gpt2"}}},
+                              {"tokenizer_config.json", Json::object()},
+                              {"special_tokens_map.json", Json::object()},
+                              {"added_tokens.json", Json::object()}});
+  const FileDescriptor events(inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
+  ASSERT_GE(events.get(), 0);
+  // The kernel joins equal events that follow each other: closings come between openings.
+  ASSERT_GE(inotify_add_watch(events.get(), directory_.path().c_str(), IN_OPEN | IN_CLOSE), 0);
+  Tokenizer::load(directory_.path());
+  std::map<std::string, int> openings;
+  alignas(inotify_event) std::array<char, 1 << 16> buffer{};
+  const ssize_t bytes = read(events.get(), buffer.data(), buffer.size());
+  for (ssize_t at = 0; at < bytes;) {
+    const auto* event = reinterpret_cast<const inotify_event*>(buffer.data() + at);
+    if ((event->mask & IN_OPEN) != 0 && event->len > 0) ++openings[event->name];
+    at += static_cast<ssize_t>(sizeof(inotify_event) + event->len);
+  }
+  const std::map<std::string, int> once = {
+      {"added_tokens.json", 1},       {"config.json", 1},           {"merges.txt", 1},
+      {"special_tokens_map.json", 1}, {"tokenizer_config.json", 1}, {"vocab.json", 1}};
+  EXPECT_EQ(openings, once);
+}
+
 TEST_F(VocabMerges, OtherClassesAreRefusedByName) {
   write_files(Json::array(), {{"tokenizer_config.json", {{"tokenizer_class", "CLIPTokenizer"}}}});
-  EXPECT_FALSE(has_vocab_and_merges(directory_.path()));
+  EXPECT_FALSE(has_vocab_and_merges(side_files()));
   EXPECT_TRUE(contains(refusal(), "RobertaTokenizer")) << refusal();
   EXPECT_TRUE(contains(refusal(), "got CLIPTokenizer; transformers makes a tokenizer.json"));
   write_files(Json::array(), {{"tokenizer_config.json", Json::object()}});
@@ -116,7 +147,7 @@ TEST_F(VocabMerges, OtherClassesAreRefusedByName) {
 
 TEST_F(VocabMerges, MalformedVocabularies) {
   write_gpt2();
-  EXPECT_TRUE(has_vocab_and_merges(directory_.path()));
+  EXPECT_TRUE(has_vocab_and_merges(side_files()));
   EXPECT_NO_THROW(Tokenizer::load(directory_.path()));
   const auto refusal_of = [&](const std::string& text) {
     directory_.write("vocab.json", text);
