@@ -33,10 +33,7 @@ class CliRankKill : public CliTest {
  protected:
   void SetUp() override {
     if (!has_mpi()) GTEST_SKIP() << kNoMpi;
-    // How long mpirun leaves to ranks that it ends behind the failure of one.
-    setenv("OMPI_MCA_odls_base_sigkill_timeout", "1", 1);
   }
-  ~CliRankKill() override { unsetenv("OMPI_MCA_odls_base_sigkill_timeout"); }
 
   std::vector<std::string> words(int ranks, const fs::path& output_dir, bool resumes,
                                  const std::vector<std::string>& more) const {
@@ -77,6 +74,9 @@ class CliRankKill : public CliTest {
     EXPECT_TRUE(read_text_file(output() / "model.safetensors") ==
                 read_text_file(uninterrupted / "model.safetensors"));
   }
+
+ private:
+  const ShortWaitOfMpirun short_wait_;
 };
 
 // The step of the checkpoint that is being written; 0: none is.

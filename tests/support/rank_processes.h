@@ -1,10 +1,11 @@
-// The ranks that a started `shoehorn launch` has, as processes.
+// The ranks that a started `shoehorn launch` has, as processes, and how long mpirun leaves them.
 #pragma once
 
 #include <sys/types.h>
 
 #include <algorithm>
 #include <cctype>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -35,5 +36,18 @@ inline std::map<int, pid_t> ranks_of(pid_t launcher) {
   }
   return ranks;
 }
+
+// While it lives, mpirun kills what is left of a run whose rank has failed after a second, in place of launch's four. Open MPI 4
+// waits for it twice, also where all ranks have ended.
+class ShortWaitOfMpirun {
+ public:
+  ShortWaitOfMpirun() { setenv(kVariable, "1", 1); }
+  ~ShortWaitOfMpirun() { unsetenv(kVariable); }
+  ShortWaitOfMpirun(const ShortWaitOfMpirun&) = delete;
+  ShortWaitOfMpirun& operator=(const ShortWaitOfMpirun&) = delete;
+
+ private:
+  static constexpr const char* kVariable = "OMPI_MCA_odls_base_sigkill_timeout";
+};
 
 }  // namespace shoehorn::testing
