@@ -21,22 +21,18 @@ std::string_view name_of(CacheWork work) {
 
 }  // namespace
 
-LoadingProgress::LoadingProgress(const ProgressOptions& options) : bar_(std::make_shared<Bar>()) {
-  bar_->options = options;
-}
+LoadingProgress::LoadingProgress(const ProgressOptions& options) : bars_(options) {}
 
 LoadingProgress::LoadingProgress(const TrainingArguments& args) : LoadingProgress(progress_options(args)) {}
 
 void LoadingProgress::show(std::string_view work, ProgressUnit unit, int64_t done, int64_t total) const {
   throw_if_stop_requested();
-  if (!bar_->progress || bar_->work != work || done < bar_->done) {
-    bar_->progress.reset();  // erases its line before another bar draws there
-    bar_->work = work;
-    bar_->progress.emplace(bar_->work, 0, total, beside_main_work(bar_->options, unit));
-  }
-  bar_->done = done;
-  bar_->progress->update(done, done);
-  if (total > 0 && done >= total) bar_->progress.reset();
+  bars_.show(work, unit, done, total);
+}
+
+// How many rows and texts there are is not known before they are read.
+std::function<void(int64_t rows)> LoadingProgress::of_rows_read() const {
+  return [own = *this](int64_t rows) { own.show("read", ProgressUnit::kTexts, rows, 0); };
 }
 
 std::function<void(int64_t done, int64_t rows)> LoadingProgress::of_rows() const {
@@ -44,7 +40,6 @@ std::function<void(int64_t done, int64_t rows)> LoadingProgress::of_rows() const
       [own = *this](int64_t done, int64_t rows) { own.show("tokenize", ProgressUnit::kTexts, done, rows); };
 }
 
-// How many texts there are is not known before they are read.
 std::function<void(int64_t texts)> LoadingProgress::of_texts() const {
   return [own = *this](int64_t texts) { own.show("tokenize", ProgressUnit::kTexts, texts, 0); };
 }
@@ -52,6 +47,12 @@ std::function<void(int64_t texts)> LoadingProgress::of_texts() const {
 std::function<void(CacheWork work, int64_t done, int64_t bytes)> LoadingProgress::of_cache() const {
   return [own = *this](CacheWork work, int64_t done, int64_t bytes) {
     own.show(name_of(work), ProgressUnit::kBytes, done, bytes);
+  };
+}
+
+std::function<void(int64_t done, int64_t samples)> LoadingProgress::of_labels() const {
+  return [own = *this](int64_t done, int64_t samples) {
+    own.show("count labels", ProgressUnit::kTexts, done, samples);
   };
 }
 

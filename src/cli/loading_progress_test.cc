@@ -65,6 +65,20 @@ TEST_F(LoadingProgressTest, ASecondFileHasItsOwnBar) {
   EXPECT_EQ(shown(), kErased);
 }
 
+// Rows of a table whose end is not known, then its labels.
+TEST_F(LoadingProgressTest, RowsAreReadAndLabelsCounted) {
+  const LoadingProgress loading = progress();
+  const auto of_rows_read = loading.of_rows_read();
+  for (int64_t rows = 512; rows <= 2048; rows += 512) of_rows_read(rows);
+  EXPECT_NE(shown().find("read 2048 texts"), std::string::npos);
+  const auto of_labels = loading.of_labels();
+  for (int64_t samples = 1000; samples <= 4000; samples += 1000) of_labels(samples, 4000);
+  const std::string counting = shown();
+  EXPECT_TRUE(counting.starts_with(kErased)) << counting;
+  EXPECT_NE(counting.find("count labels  75% "), std::string::npos) << counting;
+  EXPECT_TRUE(counting.ends_with(kErased)) << counting;
+}
+
 TEST_F(LoadingProgressTest, ItHeedsAStop) {
   const LoadingProgress loading = progress();
   const auto of_cache = loading.of_cache();
@@ -73,6 +87,8 @@ TEST_F(LoadingProgressTest, ItHeedsAStop) {
   EXPECT_THROW(of_cache(CacheWork::kHashTexts, 2, 4), Stopped);
   EXPECT_THROW(loading.of_rows()(1, 4), Stopped);
   EXPECT_THROW(loading.of_texts()(1), Stopped);
+  EXPECT_THROW(loading.of_rows_read()(1), Stopped);
+  EXPECT_THROW(loading.of_labels()(1, 4), Stopped);
   clear_stop_request();
 }
 

@@ -73,9 +73,10 @@ std::string format_other_labels(const LabelMap& had, const LabelMap& has, const 
 }
 
 // `read`: the samples to train on, which may be fewer than the file has.
-void check_can_be_learned(const LabelMap& labels, const Dataset& read, const std::string& file) {
+void check_can_be_learned(const LabelMap& labels, const Dataset& read, const std::string& file,
+                          const LoadingProgress& progress) {
   if (labels.problem != ProblemType::kSingleLabel) return;
-  const std::vector<int64_t> counts = class_counts(read, labels);
+  const std::vector<int64_t> counts = class_counts(read, labels, progress.of_labels());
   const auto different = std::ranges::count_if(counts, [](int64_t count) { return count > 0; });
   if (different >= 2) return;
   throw user_error(
@@ -171,11 +172,12 @@ Dataset load_evaluation_labels(const TrainingArguments& args, const ModelSource&
   options.max_samples = args.max_eval_samples.value_or(0);
   options.labels = &labels;
   const LoadingProgress progress(args);
+  options.on_rows_read = progress.of_rows_read();
   options.on_progress = progress.of_rows();
   DatasetCacheOptions cache = cache_options_of(args, list_companions(source.tokenizer()));
   cache.on_progress = progress.of_cache();
   const LoadedDataset data = load_dataset(files, tokenizer, args.max_seq_length, options, cache);
-  notices += describe_columns(data, data.dataset) + notices_of(files.name(), data);
+  notices += describe_columns(data, data.dataset, progress.of_labels()) + notices_of(files.name(), data);
   if (const std::string reaching = format_reaching(data.dataset, args.max_seq_length); !reaching.empty())
     notices += fmt::format("longest {}{}\n", plural_count(data.dataset.max_length(), "token"), reaching);
   return data.dataset;
@@ -245,19 +247,20 @@ void load_classification_task(TrainingArguments& args, const ModelSource& source
   if (!is_split) options.max_samples = args.max_train_samples.value_or(0);
   options.find = {.problem = problem_of(args), .model = &model_labels};
   const LoadingProgress progress(args);
+  options.on_rows_read = progress.of_rows_read();
   options.on_progress = progress.of_rows();
   DatasetCacheOptions cache = cache_options_of(args, list_companions(source.tokenizer()));
   cache.on_progress = progress.of_cache();
   LoadedDataset train = load_dataset(files, tokenizer, args.max_seq_length, options, cache);
-  check_can_be_learned(train.labels, train.dataset, files.name());
+  check_can_be_learned(train.labels, train.dataset, files.name(), progress);
   source.model->set_labels(train.labels);
   task.notices += notices_of(files.name(), train) +
                   format_other_labels(model_labels, train.labels, files.name(), !args.problem_type.empty());
   const bool evaluates = args.do_eval.value_or(true) || args.eval_on_start;
   if (is_split) {
     split(args, files.name(), train.dataset, task);
-    check_can_be_learned(train.labels, task.train, files.name());
-    task.notices += describe_uneven_split(train.labels, task.train, task.validation);
+    check_can_be_learned(train.labels, task.train, files.name(), progress);
+    task.notices += describe_uneven_split(train.labels, task.train, task.validation, progress.of_labels());
     if (!evaluates) task.validation = {};
   } else {
     task.train = train.dataset;
@@ -271,6 +274,7 @@ void load_classification_task(TrainingArguments& args, const ModelSource& source
     validation.labels = &train.labels;
     validation.columns.preferred_text_columns = train.text_columns;
     validation.columns.preferred_label_columns = task.label_columns;
+    validation.on_rows_read = progress.of_rows_read();
     validation.on_progress = progress.of_rows();
     LoadedDataset loaded = load_dataset(validation_files, tokenizer, args.max_seq_length, validation, cache);
     const std::string others = format_other_columns(train, loaded, validation_files.name());
@@ -281,8 +285,8 @@ void load_classification_task(TrainingArguments& args, const ModelSource& source
     task.notices += others + notices_of(validation_files.name(), loaded);
     task.validation = std::move(loaded.dataset);
   }
-  task.summary =
-      format_samples(task, train.labels, args.max_seq_length) + describe_columns(train, task.train);
+  task.summary = format_samples(task, train.labels, args.max_seq_length) +
+                 describe_columns(train, task.train, progress.of_labels());
 }
 
 }  // namespace

@@ -253,9 +253,9 @@ int64_t BlockSource::labelled_tokens(int64_t sample) const {
   return count;
 }
 
-std::string BlockSource::content_hash() const {
+std::string BlockSource::hash_content(const ByteProgress& on_progress) const {
   const std::string of_texts =
-      fmt::format("blocks of {} tokens from {} ", options_.block_size, texts_->content_hash());
+      fmt::format("blocks of {} tokens from {} ", options_.block_size, texts_->content_hash(on_progress));
   ContentHash hash;
   hash.add(std::as_bytes(std::span(of_texts)));
   add_to_hash(hash, runs_);

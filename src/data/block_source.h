@@ -90,12 +90,13 @@ class BlockSource final : public SampleSource {
   void copy_token_labels(int64_t sample, std::span<int32_t> to) const override;
   int32_t token_label(int64_t sample, int64_t token) const override;
   int64_t labelled_tokens(int64_t sample) const override;
-  // Of the texts' hash and of where blocks begin, so that what lies in files is not read for it.
-  std::string content_hash() const override;
   // Of the texts too. A concatenation takes a few bytes (kRunClm: 24 for each 1,000 texts), kDocuments 40 a block.
   int64_t memory_bytes() const override;
 
  private:
+  // Of the texts' hash and of where blocks begin, so that what lies in files is not read for it.
+  std::string hash_content(const ByteProgress& on_progress) const override;
+
   // Tokens that are cut every block_size.
   struct Run {
     int64_t first_block;

@@ -105,7 +105,9 @@ class Dataset {
   // its labels are values; of next tokens those that are not the first of a document; 0 without labels.
   int64_t target_items(int64_t sample) const;
 
-  std::string content_hash() const { return source_->content_hash(); }
+  std::string content_hash(const ByteProgress& on_progress = {}) const {
+    return source_->content_hash(on_progress);
+  }
   // Bytes of memory that the samples take while they live.
   int64_t memory_bytes() const { return source_->memory_bytes(); }
 

@@ -33,8 +33,6 @@ namespace {
 constexpr int kVersion = 3;
 constexpr const char* kHint = "remove the directory, or give --overwrite_cache to tokenize the text again";
 
-using ByteProgress = std::function<void(int64_t done, int64_t bytes)>;
-
 ByteProgress progress_of(const DatasetCacheOptions& cache, CacheWork work) {
   if (!cache.on_progress) return {};
   return [&cache, work](int64_t done, int64_t bytes) { cache.on_progress(work, done, bytes); };

@@ -298,6 +298,28 @@ TEST_F(DatasetCache, ProgressCountsRows) {
   EXPECT_EQ(calls, (std::vector<std::pair<int64_t, int64_t>>{{512, 1300}, {1024, 1300}, {1300, 1300}}));
 }
 
+// The table is read before its first row is tokenized, into memory as for the cache; whoever is told may end that.
+TEST_F(DatasetCache, ProgressCountsRowsThatAreRead) {
+  struct Ended {};
+  const fs::path text = directory_.write("train.csv", csv_of(1300));
+  for (const bool is_cached : {false, true}) {
+    std::vector<int64_t> calls;
+    LoadOptions options{.on_rows_read = [&](int64_t rows) { calls.push_back(rows); },
+                        .on_progress = [&](int64_t done, int64_t) { calls.push_back(-done); }};
+    const auto load_it = [&] {
+      return is_cached ? load(text, options) : load_dataset(text, byte_tokens(&calls_), options);
+    };
+    load_it();
+    EXPECT_EQ(calls, (std::vector<int64_t>{512, 1024, -512, -1024, -1300})) << "cached: " << is_cached;
+    fs::remove_all(cache());
+    fs::create_directory(cache());
+    options.on_rows_read = [](int64_t) { throw Ended(); };
+    calls_ = 0;
+    EXPECT_THROW(load_it(), Ended);
+    EXPECT_EQ(entries() + calls_, 0);
+  }
+}
+
 // What is read before and behind the tokenizing is told too, byte for byte: texts of several files, tokens of several shards.
 TEST_F(DatasetCache, ProgressCountsBytes) {
   const std::string word(size_t{2} << 20, 'w');

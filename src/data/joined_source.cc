@@ -94,12 +94,12 @@ int64_t JoinedSource::labelled_tokens(int64_t sample) const {
   return source.labelled_tokens(own);
 }
 
-std::string JoinedSource::content_hash() const {
+std::string JoinedSource::hash_content(const ByteProgress& on_progress) const {
   std::string contents =
       mixture_ ? fmt::format("a mixture until {}", stopping_strategy_name(mixture_->strategy())) : "joined";
   for (size_t i = 0; i < sources_.size(); ++i) {
     if (mixture_) contents += fmt::format("; {}", mixture_->share(static_cast<int64_t>(i)));
-    contents += "; " + sources_[i]->content_hash();
+    contents += "; " + sources_[i]->content_hash(on_progress);
   }
   ContentHash hash;
   hash.add(std::as_bytes(std::span(contents)));

@@ -32,11 +32,12 @@ class JoinedSource final : public SampleSource {
   void copy_token_labels(int64_t sample, std::span<int32_t> to) const override;
   int32_t token_label(int64_t sample, int64_t token) const override;
   int64_t labelled_tokens(int64_t sample) const override;
-  // Of the sources' hashes and of the mixture's shares and stopping strategy, so that what lies in files is not read for it.
-  std::string content_hash() const override;
   int64_t memory_bytes() const override;
 
  private:
+  // Of the sources' hashes and of the mixture's shares and stopping strategy, so that what lies in files is not read for it.
+  std::string hash_content(const ByteProgress& on_progress) const override;
+
   struct Place {
     const SampleSource& source;
     int64_t sample;  // within it

@@ -164,6 +164,10 @@ class LabelCells {
   std::vector<bool> is_label_;
 };
 
+void report_rows_read(const LoadOptions& options, int64_t rows) {
+  if (options.on_rows_read && rows % kChunk == 0) options.on_rows_read(rows);
+}
+
 void report_progress(const LoadOptions& options, int64_t done, int64_t rows) {
   if (options.on_progress) options.on_progress(done, rows);
 }
@@ -178,8 +182,10 @@ LoadedDataset load_dataset(const DataFiles& files, const TokenizeFunction& token
                            const LoadOptions& options) {
   MemoryWatch memory(files, options.memory_budget_bytes);
   if (!options.table.format) memory.check_table();
-  Table table = read_table(files, options.table,
-                           [&](const Table& so_far) { memory.check(so_far.memory_bytes(), so_far.rows()); });
+  Table table = read_table(files, options.table, [&](const Table& so_far) {
+    memory.check(so_far.memory_bytes(), so_far.rows());
+    report_rows_read(options, so_far.rows());
+  });
   FoundColumns found = find_columns(table, options);
   LoadedDataset loaded = described(table, found);
   loaded.invalid_utf8 = table.invalid_utf8;
@@ -213,8 +219,10 @@ LoadedDataset stream_dataset(const DataFiles& files, const TokenizeFunction& tok
   int64_t rows = 0;
   {
     LabelCells label_cells(options.columns);
-    const int64_t invalid_utf8 = read_table_in_pieces(files, options.table, kChunk,
-                                                      [&](const Table& piece) { label_cells.add(piece); });
+    const int64_t invalid_utf8 = read_table_in_pieces(files, options.table, kChunk, [&](const Table& piece) {
+      label_cells.add(piece);
+      report_rows_read(options, label_cells.cells().rows());
+    });
     Table& cells = label_cells.cells();
     found = find_columns(cells, options);
     loaded = described(cells, found);

@@ -46,7 +46,9 @@ struct LoadOptions {
   FindLabelsOptions find = {};
   // What the process may hold while a data set is read into memory (data/memory_watch.h); unset: what the system leaves.
   std::optional<int64_t> memory_budget_bytes = {};
-  // Told of the rows that are tokenized, out of all; may be unset.
+  // Told of the rows that are read before any is tokenized, how many there are being unknown; may be unset.
+  std::function<void(int64_t rows)> on_rows_read = {};
+  // Told of the rows that are tokenized, out of all; may be unset. What these two throw ends the reading.
   std::function<void(int64_t done, int64_t rows)> on_progress = {};
 };
 

@@ -48,8 +48,8 @@ int64_t NextTokenSource::labelled_tokens(int64_t sample) const {
   return count;
 }
 
-std::string NextTokenSource::content_hash() const {
-  const std::string of_samples = "next tokens of " + samples_->content_hash();
+std::string NextTokenSource::hash_content(const ByteProgress& on_progress) const {
+  const std::string of_samples = "next tokens of " + samples_->content_hash(on_progress);
   ContentHash hash;
   hash.add(std::as_bytes(std::span(of_samples)));
   return hash.hex();

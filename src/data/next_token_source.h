@@ -38,11 +38,12 @@ class NextTokenSource final : public SampleSource {
   void copy_token_labels(int64_t sample, std::span<int32_t> to) const override;
   int32_t token_label(int64_t sample, int64_t token) const override;
   int64_t labelled_tokens(int64_t sample) const override;
-  // Of the other source's hash, so that what lies in files is not read for it.
-  std::string content_hash() const override;
   int64_t memory_bytes() const override { return samples_->memory_bytes(); }
 
  private:
+  // Of the other source's hash, so that what lies in files is not read for it.
+  std::string hash_content(const ByteProgress& on_progress) const override;
+
   bool labels_are_ids() const { return samples_->facts().labels.kind == LabelKind::kNone; }
 
   std::shared_ptr<const SampleSource> samples_;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "data/dataset.h"
+#include "data/joined_source.h"
 
 namespace shoehorn {
 namespace {
@@ -30,6 +31,27 @@ TEST(PartSource, IsADataSetOfItsSamples) {
   EXPECT_EQ(middle.lengths(), expected.lengths());
   EXPECT_EQ(middle.token_type_ids(1), types[2].empty() ? std::vector<int32_t>() : expected.token_type_ids(1));
   EXPECT_EQ(middle.class_label(1), 2);
+}
+
+// What has to be read for a hash is told, of each source that is read for it.
+TEST(PartSource, TellsOfTheBytesThatAreHashed) {
+  const Dataset whole = Dataset::random_tokens({.count = 6000, .length = 100});
+  const Dataset half = part(whole, 0, 3000);
+  using Calls = std::vector<std::pair<int64_t, int64_t>>;
+  const auto told_of = [](const Dataset& dataset) {
+    Calls calls;
+    EXPECT_EQ(dataset.content_hash([&](int64_t done, int64_t bytes) { calls.emplace_back(done, bytes); }),
+              dataset.content_hash());
+    return calls;
+  };
+  const Calls once = told_of(half);
+  ASSERT_EQ(once.size(), 2U) << "a mebibyte, and all";
+  EXPECT_GE(once[0].first, int64_t{1} << 20);
+  EXPECT_EQ(once[0].second, 3000 * 100 * 4);
+  EXPECT_EQ(once[1], std::pair(once[0].second, once[0].second));
+  Calls twice = once;
+  twice.insert(twice.end(), once.begin(), once.end());
+  EXPECT_EQ(told_of(concatenate_datasets({half, half})), twice);
 }
 
 TEST(PartSource, HasItsShareOfTheMemory) {

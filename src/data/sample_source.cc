@@ -138,14 +138,13 @@ void SourceFacts::append(const SourceFacts& other) {
   }
 }
 
-std::string SampleSource::content_hash() const {
-  return hash_samples(*this);
+std::string SampleSource::hash_content(const ByteProgress& on_progress) const {
+  return hash_samples(*this, on_progress);
 }
 
 // Offsets say where each of the arrays ends but the labels, which end it. Checkpoints keep the hash: what a data set of
 // one stream without documents gives stays as it is.
-std::string hash_samples(const SampleSource& source,
-                         const std::function<void(int64_t done, int64_t bytes)>& on_progress) {
+std::string hash_samples(const SampleSource& source, const ByteProgress& on_progress) {
   const SourceFacts& facts = source.facts();
   int64_t bytes = 0;
   for (const StreamFacts& stream : facts.streams) bytes += stream.tokens * kIdBytes;

@@ -26,6 +26,9 @@ namespace shoehorn {
 
 class Mixture;
 
+// Told of the bytes that are done, out of all.
+using ByteProgress = std::function<void(int64_t done, int64_t bytes)>;
+
 // Whose tokens: the input of an encoder or of a model that is only a decoder, or the decoder's beside an encoder.
 enum class TokenStream : uint8_t { kInput, kDecoder };
 inline constexpr std::array<TokenStream, 2> kTokenStreams = {TokenStream::kInput, TokenStream::kDecoder};
@@ -110,8 +113,9 @@ class SampleSource {
   // document is none of them, since no token stands before it.
   virtual int64_t labelled_tokens(int64_t sample) const = 0;
 
-  // ContentHash (base/content_hash.h) of all distinct samples in their order, however they are kept.
-  virtual std::string content_hash() const;
+  // ContentHash (base/content_hash.h) of all distinct samples in their order, however they are kept. `on_progress`: as of
+  // hash_samples, for each source that has to be read.
+  std::string content_hash(const ByteProgress& on_progress = {}) const { return hash_content(on_progress); }
 
   // Bytes that the source holds in memory while it lives.
   virtual int64_t memory_bytes() const = 0;
@@ -123,14 +127,15 @@ class SampleSource {
   SampleSource& operator=(const SampleSource&) = default;
   SampleSource& operator=(SampleSource&&) = default;
 
+  virtual std::string hash_content(const ByteProgress& on_progress) const;
+
   // Set while the source is made.
   SourceFacts facts_;
 };
 
 // SampleSource::content_hash() as the samples themselves give it. `on_progress` is told of the bytes of ids that were read,
 // 4 a token, out of all; it may be unset, and what it throws ends the reading.
-std::string hash_samples(const SampleSource& source,
-                         const std::function<void(int64_t done, int64_t bytes)>& on_progress = {});
+std::string hash_samples(const SampleSource& source, const ByteProgress& on_progress = {});
 
 // Samples whose tokens lie end to end, so that any stretch of the input is one read, wherever samples begin.
 class ContiguousSource : public SampleSource {

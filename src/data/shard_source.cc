@@ -135,8 +135,8 @@ void ShardSource::copy_token_labels_from(int64_t first_token, std::span<int32_t>
   });
 }
 
-std::string ShardSource::content_hash() const {
-  return content_hash_.empty() ? SampleSource::content_hash() : content_hash_;
+std::string ShardSource::hash_content(const ByteProgress& on_progress) const {
+  return content_hash_.empty() ? SampleSource::hash_content(on_progress) : content_hash_;
 }
 
 int64_t ShardSource::memory_bytes() const {

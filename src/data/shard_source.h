@@ -36,11 +36,12 @@ class ShardSource final : public ContiguousSource {
   int64_t first_token(int64_t sample) const override;
   void copy_ids_from(int64_t first_token, std::span<int32_t> to) const override;
   void copy_token_labels_from(int64_t first_token, std::span<int32_t> to) const override;
-  std::string content_hash() const override;
   // Of what it knows of its files; their content is the page cache's.
   int64_t memory_bytes() const override;
 
  private:
+  std::string hash_content(const ByteProgress& on_progress) const override;
+
   struct Place {
     const ShardFile& shard;
     int64_t sample;  // within it

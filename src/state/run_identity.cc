@@ -37,11 +37,11 @@ std::string content_of_weights(const std::filesystem::path& directory, const Sta
 RunIdentity run_identity(const Dataset& training, const Dataset& evaluation,
                          const std::vector<std::filesystem::path>& companions,
                          const std::filesystem::path& base, const StateTable& state,
-                         const MachineProfile& machine) {
+                         const MachineProfile& machine, const ByteProgress& on_progress) {
   RunIdentity identity;
   identity.training_samples = training.epoch_size();
-  identity.training_data = training.content_hash();
-  if (evaluation.size() > 0) identity.evaluation_data = evaluation.content_hash();
+  identity.training_data = training.content_hash(on_progress);
+  if (evaluation.size() > 0) identity.evaluation_data = evaluation.content_hash(on_progress);
   for (const std::filesystem::path& companion : companions)
     identity.companions[companion_name(companion)] = content_of_file(companion);
   if (!base.empty()) identity.base_weights = content_of_weights(base, state);

@@ -32,10 +32,11 @@ struct RunIdentity {
 std::string content_of_weights(const std::filesystem::path& directory, const StateTable& state,
                                bool is_sample = false);
 
-// Reads the companions and, if `base` is not empty, that directory of weights under the adapters.
+// Reads the companions and, if `base` is not empty, that directory of weights under the adapters. `on_progress`: of the contents
+// of the data sets (Dataset::content_hash).
 RunIdentity run_identity(const Dataset& training, const Dataset& evaluation,
                          const std::vector<std::filesystem::path>& companions,
                          const std::filesystem::path& base, const StateTable& state,
-                         const MachineProfile& machine);
+                         const MachineProfile& machine, const ByteProgress& on_progress = {});
 
 }  // namespace shoehorn

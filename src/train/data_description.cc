@@ -41,15 +41,27 @@ std::string describe_classes(const LabelMap& labels, const std::vector<int64_t>&
   return counts.size() > kAll ? text + ", …, " + shown(counts.size() - 1) : text;
 }
 
-std::string describe_values(const Dataset& samples) {
+// Some milliseconds of labels in files.
+constexpr int64_t kLabelsBetweenProgress = 8192;
+
+template <typename Read>
+void read_labels(const Dataset& samples, const LabelProgress& on_progress, const Read& read) {
+  for (int64_t i = 0; i < samples.size(); ++i) {
+    read(i);
+    const bool is_due = (i + 1) % kLabelsBetweenProgress == 0 || i + 1 == samples.size();
+    if (on_progress && is_due) on_progress(i + 1, samples.size());
+  }
+}
+
+std::string describe_values(const Dataset& samples, const LabelProgress& on_progress) {
   float least = std::numeric_limits<float>::max();
   float most = std::numeric_limits<float>::lowest();
-  for (int64_t i = 0; i < samples.size(); ++i) {
+  read_labels(samples, on_progress, [&](int64_t i) {
     for (const float value : samples.value_labels(i)) {
       least = std::min(least, value);
       most = std::max(most, value);
     }
-  }
+  });
   return fmt::format("values: {:.6g} to {:.6g}", least, most);
 }
 
@@ -65,17 +77,18 @@ std::string shown_class(const std::string& name) {
   return is_clear ? shown_name(name) : fmt::format("\"{}\"", shown_name(name));
 }
 
-std::vector<int64_t> class_counts(const Dataset& samples, const LabelMap& labels) {
+std::vector<int64_t> class_counts(const Dataset& samples, const LabelMap& labels,
+                                  const LabelProgress& on_progress) {
   if (labels.problem == ProblemType::kRegression || samples.label_kind() == LabelKind::kNone) return {};
   std::vector<int64_t> counts(static_cast<size_t>(labels.num_labels()));
-  for (int64_t i = 0; i < samples.size(); ++i) {
+  read_labels(samples, on_progress, [&](int64_t i) {
     if (samples.label_kind() == LabelKind::kClass) {
       ++counts[static_cast<size_t>(samples.class_label(i))];
-      continue;
+      return;
     }
     const std::vector<float> values = samples.value_labels(i);
     for (size_t label = 0; label < values.size(); ++label) counts[label] += values[label] > 0 ? 1 : 0;
-  }
+  });
   return counts;
 }
 
@@ -85,18 +98,21 @@ std::string describe_columns(const std::vector<std::string>& texts, const std::v
   return fmt::format("{}; label{}: {}", line, labels.size() == 1 ? "" : "s", shown_columns(labels));
 }
 
-std::string describe_columns(const LoadedDataset& data, const Dataset& samples) {
+std::string describe_columns(const LoadedDataset& data, const Dataset& samples,
+                             const LabelProgress& on_progress) {
   if (data.label_columns.empty() || samples.size() == 0)
     return describe_columns(data.text_columns, {}) + "\n";
   const std::string line = describe_columns(data.text_columns, data.label_columns);
-  const std::vector<int64_t> counts = class_counts(samples, data.labels);
-  return line + "; " + (counts.empty() ? describe_values(samples) : describe_classes(data.labels, counts)) +
+  const std::vector<int64_t> counts = class_counts(samples, data.labels, on_progress);
+  return line + "; " +
+         (counts.empty() ? describe_values(samples, on_progress) : describe_classes(data.labels, counts)) +
          "\n";
 }
 
-std::string describe_uneven_split(const LabelMap& labels, const Dataset& train, const Dataset& validation) {
-  const std::vector<int64_t> trained = class_counts(train, labels);
-  const std::vector<int64_t> evaluated = class_counts(validation, labels);
+std::string describe_uneven_split(const LabelMap& labels, const Dataset& train, const Dataset& validation,
+                                  const LabelProgress& on_progress) {
+  const std::vector<int64_t> trained = class_counts(train, labels, on_progress);
+  const std::vector<int64_t> evaluated = class_counts(validation, labels, on_progress);
   if (trained.empty() || evaluated.empty()) return {};
   for (size_t i = 0; i < trained.size(); ++i) {
     if ((trained[i] > 0) == (evaluated[i] > 0)) continue;

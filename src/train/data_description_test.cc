@@ -58,6 +58,30 @@ TEST(DataDescription, NamesOfFilesAreMadeHarmless) {
   EXPECT_TRUE(contains(description_of("a.csv", "te\x1bxt,label\nt,a\nu,b\n"), "te\\x1bxt"));
 }
 
+// Of classes and of numbers; whoever is told may end it.
+TEST(DataDescription, LabelsThatAreReadAreTold) {
+  struct Ended {};
+  constexpr size_t kSamples = 20000;
+  const Dataset::Rows ids(kSamples, {1});
+  const Dataset classes =
+      Dataset::from_columns({{"input_ids", ids}, {"labels", std::vector<int64_t>(kSamples, 1)}});
+  const Dataset values =
+      Dataset::from_columns({{"input_ids", ids}, {"labels", Dataset::ValueRows(kSamples, {0.5F})}});
+  const LabelMap names{.names = {"down", "up"}};
+  for (const Dataset& samples : {classes, values}) {
+    LoadedDataset loaded{.dataset = samples, .labels = names, .label_columns = {"label"}};
+    if (samples.label_kind() == LabelKind::kValue)
+      loaded.labels = {.problem = ProblemType::kRegression, .names = {}};
+    std::vector<int64_t> told;
+    describe_columns(loaded, samples, [&](int64_t done, int64_t all) {
+      told.push_back(done);
+      EXPECT_EQ(all, int64_t{kSamples});
+    });
+    EXPECT_EQ(told, (std::vector<int64_t>{8192, 16384, kSamples}));
+    EXPECT_THROW(describe_columns(loaded, samples, [](int64_t, int64_t) { throw Ended(); }), Ended);
+  }
+}
+
 TEST(DataDescription, AnUnevenSplitIsNoticed) {
   const auto classes = [](std::vector<int64_t> labels) {
     return Dataset::from_columns({{"input_ids", Dataset::Rows(labels.size(), {1})}, {"labels", labels}});

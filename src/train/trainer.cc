@@ -33,6 +33,7 @@
 #include "train/results.h"
 #include "train/start_checks.h"
 #include "train/transfer_progress.h"
+#include "train/work_progress.h"
 
 namespace shoehorn {
 
@@ -109,6 +110,14 @@ void Trainer::wait_for_ranks() const {
   if (options_.ranks) wait_for_all(*options_.ranks);
 }
 
+// Samples in files are read for their hash. Ranks stop together, and not here; nor does a run whose hash is made.
+ByteProgress Trainer::hash_progress() const {
+  return [this, bars = WorkProgress(options_.progress)](int64_t done, int64_t bytes) {
+    if (!options_.ranks && done < bytes) throw_if_stop_requested();
+    bars.show("hash samples", ProgressUnit::kBytes, done, bytes);
+  };
+}
+
 // Before anything is exchanged that only ranks of one program understand.
 void Trainer::check_ranks() const {
   if (!options_.ranks) {
@@ -120,8 +129,9 @@ void Trainer::check_ranks() const {
   }
   check_arguments_alike(*options_.ranks, args_);
   std::vector<SharedFact> facts = {
-      {"the training data", train_dataset_.content_hash()},
-      {"the validation data", eval_dataset_.size() > 0 ? eval_dataset_.content_hash() : std::string()}};
+      {"the training data", train_dataset_.content_hash(hash_progress())},
+      {"the validation data",
+       eval_dataset_.size() > 0 ? eval_dataset_.content_hash(hash_progress()) : std::string()}};
   const bool resumes = !args_.resume_from_checkpoint.empty();
   for (SharedFact& fact : facts_of_model(session(), resumes ? std::filesystem::path() : options_.weights,
                                          resumes ? std::filesystem::path() : options_.adapter))
@@ -221,7 +231,7 @@ void Trainer::load_start() {
     const bool adapts = !session().family().adapters.empty();
     identity_ = run_identity(train_dataset_, eval_dataset_, options_.companions,
                              adapts ? options_.weights : std::filesystem::path(), session().state(),
-                             session().backend().machine());
+                             session().backend().machine(), hash_progress());
   }
   if (resumes) {
     resume();

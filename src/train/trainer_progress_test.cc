@@ -2,6 +2,8 @@
 
 #include <sstream>
 
+#include "base/stop_request.h"
+#include "io/checkpoint_directory.h"
 #include "io/test_directory.h"
 #include "train/test_support.h"
 #include "train/trainer.h"
@@ -74,6 +76,27 @@ TEST_F(TrainerProgress, LoadingEvaluatingAndSavingHaveTheirBars) {
   Trainer(model, args, tiny_samples(24, 5), tiny_samples(24, 6), options()).train();
   EXPECT_TRUE(shows("load checkpoint"));
   EXPECT_TRUE(shows("100%")) << "what is counted is what is loaded";
+}
+
+// Samples are read for the hash that a checkpoint keeps. A stop ends that before the run changes anything.
+TEST_F(TrainerProgress, HashingHasItsBarAndHeedsAStop) {
+  const TestDirectory directory;
+  const BertForSequenceClassification model(tiny_bert(0));
+  TrainingArguments args = arguments(directory.path().string());
+  args.save_strategy = "steps";
+  args.save_steps = 3;
+  const Dataset many = Dataset::random_tokens(
+      {.count = 120000, .length = 8, .vocab_begin = 5, .vocab_end = 20, .num_labels = 3});
+  Trainer(model, args, many, {}, options()).train();
+  EXPECT_TRUE(shows("hash samples"));
+  EXPECT_TRUE(shows("3.00 MiB of 3.66 MiB")) << "four bytes a token";
+
+  args.overwrite_output_dir = true;
+  Trainer stopped(model, args, many, {}, options());
+  request_stop();
+  EXPECT_THROW(stopped.train(), Stopped);
+  clear_stop_request();
+  EXPECT_EQ(list_checkpoints(directory.path()).size(), 1U) << "what is to be overwritten is still there";
 }
 
 }  // namespace
