@@ -266,5 +266,23 @@ TEST_F(CliMemoryLimit, AddressSpace) {
   EXPECT_EQ(trained.exit_code, 0) << trained.error;
 }
 
+// With AVX-512 the code of products takes some 200 MiB of addresses, and it is made before the plan is compared with the limit.
+TEST_F(CliMemoryLimit, AddressSpaceForTheCodeOfProducts) {
+  if (kIsSanitized) GTEST_SKIP() << "a sanitizer takes address space of its own";
+  if (__builtin_cpu_supports("avx512f") == 0) GTEST_SKIP() << "without AVX-512 products have little code";
+  bool lacked_code = false;
+  for (int64_t limit = 160 * kMebibyte; limit <= 400 * kMebibyte; limit += 16 * kMebibyte) {
+    const ProgramRun tried = run({"bench", "step", "--model", "bert-mini", "--per_device_train_batch_size",
+                                  "8", "--sequence_length", "512", "--max_steps", "1", "--no_limits"},
+                                 {.address_space_bytes = limit});
+    EXPECT_TRUE(tried.exit_code == 0 || tried.exit_code == 2) << limit / kMebibyte << " MiB\n" << tried.error;
+    if (tried.exit_code == 2) {
+      EXPECT_TRUE(contains(tried.error, "[memory]") && contains(tried.error, "ulimit -v")) << tried.error;
+    }
+    lacked_code |= contains(tried.error, "for the code of another product");
+  }
+  EXPECT_TRUE(lacked_code) << "no limit was met where the code is made";
+}
+
 }  // namespace
 }  // namespace shoehorn

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "exec/cpu/products/code_memory.h"
 
 namespace shoehorn::cpu {
 
@@ -218,6 +219,7 @@ struct Product::Implementation {
   dnnl::matmul::primitive_desc describe() const { return describe_product(shape, taken_b(shape)); }
 
   void compile() {
+    check_room_for_code();
     static std::once_flag once;
     std::call_once(once, run_first_product);
     const dnnl::matmul::primitive_desc description = describe();
@@ -297,6 +299,7 @@ struct Move::Implementation {
   }
 
   void compile() {
+    check_room_for_code();
     const dnnl::reorder::primitive_desc description = describe();
     primitive = dnnl::reorder(description);
     from = memory(description.src_desc(), cpu_engine(), nullptr);
