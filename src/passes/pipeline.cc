@@ -189,6 +189,7 @@ const std::vector<Pass>& pass_list() {
       {"backward", Exactness::kExact, false, backward},
       // Before what asks which values the backward reads: the loss's gradients no longer do.
       {"fuse_vocabulary_gradient", Exactness::kRoundingOnly, true, fuse_vocabulary_gradient, "fuse"},
+      // Sums of gradients are there too; what is kept is chosen among what is left.
       {"fuse_added_product", Exactness::kRoundingOnly, true, fuse_added_product, "fuse"},
       // Needs the backward, to see which values it keeps alive.
       {"recompute", Exactness::kExact, true, recompute},

@@ -28,7 +28,7 @@ HWY_INLINE void prefetch(const T* first, int64_t stride) {
   for (int row = 0; row < kRows; ++row) hwy::Prefetch(first + row * stride);
 }
 
-// A block of C, whose sums stay in registers.
+// A block of C, whose sums stay in registers: for that GCC has to be told to unroll.
 template <int kRows, int kColumns, class T>
 HWY_INLINE void columns_block(const ThinColumns& g, const T* a, const T* b, T* c) {
   FloatVector sums[kRows][kColumns];

@@ -27,7 +27,7 @@ ThinMade run_thin(const MatmulShape& shape, bool dots, int64_t count) {
   made.c = made.before;
   const auto product = make_thin_product(shape, dots);
   Tensor workspace = testing::workspace(product->workspace_bytes() + 8);
-  const Tensor clean = workspace;
+  const Tensor clean = testing::workspace(product->workspace_bytes() + 8);
   product->run(count, made.a.data(), made.b.data(), nullptr, made.c.data(), workspace.data());
   for (int64_t i = product->workspace_bytes(); i < std::ssize(workspace.bytes()); ++i)
     EXPECT_EQ(workspace.bytes()[static_cast<size_t>(i)], clean.bytes()[static_cast<size_t>(i)])
