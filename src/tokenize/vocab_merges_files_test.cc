@@ -122,7 +122,7 @@ TEST_F(VocabMerges, EachFileIsReadOnce) {
   Tokenizer::load(directory_.path());
   std::map<std::string, int> openings;
   alignas(inotify_event) std::array<char, 1 << 16> buffer{};
-  const ssize_t bytes = read(events.get(), buffer.data(), buffer.size());
+  const ssize_t bytes = ::read(events.get(), buffer.data(), buffer.size());
   for (ssize_t at = 0; at < bytes;) {
     const auto* event = reinterpret_cast<const inotify_event*>(buffer.data() + at);
     if ((event->mask & IN_OPEN) != 0 && event->len > 0) ++openings[event->name];
