@@ -79,7 +79,7 @@ void PrintTo(const DecoderCase& exact, std::ostream* out) {
 }
 
 // What each side has; exactness_test.cc has settings of the same names for encoders.
-namespace decoder_settings {
+namespace settings_of_decoders {
 
 void nothing(TrainingArguments&) {}
 void no_clipping(TrainingArguments& args) {
@@ -142,7 +142,7 @@ const std::vector<DecoderCase> kCases = {
     {"adapters_activation_budget", adapters, half_the_activations},
 };
 
-}  // namespace decoder_settings
+}  // namespace settings_of_decoders
 
 class DecoderExactness : public ::testing::TestWithParam<std::tuple<const char*, DecoderCase>> {};
 
@@ -170,7 +170,7 @@ TEST_P(DecoderExactness, FourStepsAreBitIdentical) {
 
 INSTANTIATE_TEST_SUITE_P(Every, DecoderExactness,
                          ::testing::Combine(::testing::Values("gpt2_tied", "llama_untied", "qwen3_tied"),
-                                            ::testing::ValuesIn(decoder_settings::kCases)),
+                                            ::testing::ValuesIn(settings_of_decoders::kCases)),
                          [](const auto& info) {
                            return std::string(std::get<0>(info.param)) + "_" + std::get<1>(info.param).name;
                          });
