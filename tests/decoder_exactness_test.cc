@@ -9,7 +9,8 @@
 #include "models/registry.h"
 #include "train/test_support.h"
 
-namespace shoehorn {
+// A namespace, since tests of encoders have helpers of the same names, and files compile together.
+namespace shoehorn::decoder_exactness {
 namespace {
 
 using namespace shoehorn::testing;
@@ -78,9 +79,6 @@ void PrintTo(const DecoderCase& exact, std::ostream* out) {
   *out << exact.name;
 }
 
-// What each side has; exactness_test.cc has settings of the same names for encoders.
-namespace settings_of_decoders {
-
 void nothing(TrainingArguments&) {}
 void no_clipping(TrainingArguments& args) {
   args.max_grad_norm = 0;
@@ -142,8 +140,6 @@ const std::vector<DecoderCase> kCases = {
     {"adapters_activation_budget", adapters, half_the_activations},
 };
 
-}  // namespace settings_of_decoders
-
 class DecoderExactness : public ::testing::TestWithParam<std::tuple<const char*, DecoderCase>> {};
 
 TEST_P(DecoderExactness, FourStepsAreBitIdentical) {
@@ -170,10 +166,10 @@ TEST_P(DecoderExactness, FourStepsAreBitIdentical) {
 
 INSTANTIATE_TEST_SUITE_P(Every, DecoderExactness,
                          ::testing::Combine(::testing::Values("gpt2_tied", "llama_untied", "qwen3_tied"),
-                                            ::testing::ValuesIn(settings_of_decoders::kCases)),
+                                            ::testing::ValuesIn(kCases)),
                          [](const auto& info) {
                            return std::string(std::get<0>(info.param)) + "_" + std::get<1>(info.param).name;
                          });
 
 }  // namespace
-}  // namespace shoehorn
+}  // namespace shoehorn::decoder_exactness
