@@ -25,9 +25,7 @@ class CliDataMemory : public CliTest {
     cached.insert(cached.end(), {"--dataset_cache", path("cache")});
     const ProgramRun written = run(cached);
     ASSERT_EQ(written.exit_code, 0) << written.error;
-    const ProgramRun from_files = run(cached);
-    ASSERT_EQ(from_files.exit_code, 0) << from_files.error;
-    const int64_t budget = from_files.peak_bytes + token_bytes / 4;
+    const int64_t budget = planned_bytes(cached) + token_bytes / 8;
     for (std::vector<std::string>* some : {&words, &cached})
       some->insert(some->end(), {"--memory_budget", std::to_string(budget)});
     remove_path(output());
@@ -39,6 +37,14 @@ class CliDataMemory : public CliTest {
     expect_peak_below(refused, budget + kSlackBytes, "refused as soon as nothing was left");
     const ProgramRun fits = run(cached);
     EXPECT_EQ(fits.exit_code, 0) << fits.error;
+  }
+  // Of the process, as `plan` says with the words of `train`.
+  int64_t planned_bytes(std::vector<std::string> words) const {
+    words[0] = "plan";
+    words.push_back("--json");
+    const ProgramRun planned = run(words);
+    EXPECT_EQ(planned.exit_code, 0) << planned.error;
+    return parse_json(planned.output, "output")["process_peak_bytes"].get<int64_t>();
   }
   std::vector<std::string> written_files() const {
     return fs::exists(output()) ? written() : std::vector<std::string>();

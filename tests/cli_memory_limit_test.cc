@@ -272,9 +272,10 @@ TEST_F(CliMemoryLimit, AddressSpaceForTheCodeOfProducts) {
   if (__builtin_cpu_supports("avx512f") == 0) GTEST_SKIP() << "without AVX-512 products have little code";
   bool lacked_code = false;
   for (int64_t limit = 160 * kMebibyte; limit <= 400 * kMebibyte; limit += 16 * kMebibyte) {
-    const ProgramRun tried = run({"bench", "step", "--model", "bert-mini", "--per_device_train_batch_size",
-                                  "8", "--sequence_length", "512", "--max_steps", "1", "--no_limits"},
-                                 {.address_space_bytes = limit});
+    const ProgramRun tried =
+        run({"bench", "step", "--model", "bert-mini", "--per_device_train_batch_size", "8",
+             "--sequence_length", "512", "--max_steps", "1", "--no_limits", "--num_threads", "2"},
+            {.address_space_bytes = limit});
     EXPECT_TRUE(tried.exit_code == 0 || tried.exit_code == 2) << limit / kMebibyte << " MiB\n" << tried.error;
     if (tried.exit_code == 2) {
       EXPECT_TRUE(contains(tried.error, "[memory]") && contains(tried.error, "ulimit -v")) << tried.error;

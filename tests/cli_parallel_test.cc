@@ -67,11 +67,13 @@ TEST_F(CliParallel, RunsEverySettingOverEveryLink) {
 TEST_F(CliParallel, Mistakes) {
   expect_failure(bench({"--parallel_mode", "dp"}), 2, {"[--parallel_mode]", "bench parallel sets it"});
   expect_failure(bench({"--nproc_per_node", "1"}), 2, {"[--nproc_per_node]", "nobody to share with"});
-  for (const std::string value : {"fast", "inf", "nan", "1e999", "+1", "0"})
+  for (const std::string value : {"fast", "inf", "nan", "1e999", "1e305", "+1", "0"})
     expect_failure(bench({"--link_bandwidths", value}), 2, {"[--link_bandwidths]", "'" + value + "'"});
   expect_failure(bench({"--link_latency", "-1"}), 2, {"[--link_latency]", "-1"});
-  expect_failure({"launch", "--nproc_per_node", "2", "--link_bandwidth", "0", "train"}, 2,
-                 {"[--link_bandwidth]"});
+  for (const std::string value : {"0", "1e305"}) {
+    expect_failure({"launch", "--nproc_per_node", "2", "--link_bandwidth", value, "train"}, 2,
+                   {"[--link_bandwidth]"});
+  }
   expect_failure({"launch", "--nproc_per_node", "2", "--link_bandwidth", "1", "--hostfile", "hosts", "topo"},
                  2, {"[--link_bandwidth]", "--hostfile"});
 }

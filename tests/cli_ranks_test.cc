@@ -25,8 +25,8 @@ namespace {
 using namespace shoehorn::testing;
 namespace fs = std::filesystem;
 
-// A run whose rank has failed ends in about eight seconds on an idle machine, most of which mpirun waits. Others may use the
-// processors of a test: what it looks for is that nobody waits for ever.
+// A run whose rank has failed ends in about two seconds on an idle machine, eight where mpirun waits as long as launch says.
+// Others may use the processors of a test: what it looks for is that nobody waits for ever.
 constexpr double kNoHangSeconds = 60;
 
 class CliRanks : public CliTest {
@@ -178,7 +178,7 @@ TEST_F(CliRanks, OneProcessResumesTheirCheckpoint) {
                   "--effective_batch_size 16 gives its batch, and --allow_resume_changes"});
 }
 
-// A rank that is killed ends the others, whatever they wait for, within ten seconds, as long as launch lets mpirun wait.
+// A rank that is killed ends the others, whatever they wait for, within ten seconds, with the wait that launch gives mpirun.
 TEST_F(CliRanks, AKilledRankEndsTheRun) {
   short_wait_.reset();
   StartedProgram program = endless();

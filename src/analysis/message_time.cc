@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -55,6 +56,10 @@ std::string name_of(const CollectiveTraffic& traffic) {
 }
 
 }  // namespace
+
+bool is_link_bandwidth(double gbit_per_second) {
+  return gbit_per_second > 0 && std::isfinite(gbit_per_second * kBytesOfGigabit);
+}
 
 RankLink link_of(double gbit_per_second, double latency_microseconds, std::string source) {
   return {.latency_seconds = latency_microseconds / kMicrosecondsOfSecond,

@@ -24,6 +24,8 @@ struct RankLink {
   std::string source = {};  // "measured between 2 ranks on host-a", "--link_bandwidth"
 };
 
+// Whether so many Gbit/s are a link's: more than 0, and in bytes a number still.
+bool is_link_bandwidth(double gbit_per_second);
 // Of a link as people name it. `source` as above.
 RankLink link_of(double gbit_per_second, double latency_microseconds, std::string source = {});
 double gbit_per_second(const RankLink& link);

@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Of two signs, as +-5, none is read.
+// A number has one sign: +-5 is none.
 template <typename T>
 std::optional<T> parse_whole(std::string_view text) {
   T number{};

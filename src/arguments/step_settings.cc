@@ -91,7 +91,10 @@ std::optional<ActivationBudget> activation_budget_of(const TrainingArguments& ar
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), fraction);
   const bool is_number = error == std::errc() && end == text.data() + text.size();
   if (is_number && fraction >= 0 && fraction <= 1) return ActivationBudget{.fraction = fraction};
-  const int64_t bytes = parse_bytes(text, "--activation_budget");
+  // A number without a unit is a fraction that is none, unless it is as large as bytes are.
+  constexpr double kLeastBareBytes = 0x1p20;
+  const int64_t bytes =
+      is_number && fraction < kLeastBareBytes ? 0 : parse_bytes(text, "--activation_budget");
   if (bytes < 1)
     throw user_error("[--activation_budget] expected bytes, as 1.5GiB, or a fraction from 0 to 1, got {}",
                      text);

@@ -18,6 +18,7 @@ TEST(AddressSpace, HasWhatALimitLeaves) {
   EXPECT_TRUE(can_map(kMebibyte));
   if (shoehorn::testing::kIsSanitized) GTEST_SKIP() << "a sanitizer takes address space of its own";
   const pid_t child = fork();
+  ASSERT_GE(child, 0);
   if (child == 0) {
     int64_t taken_pages = 0;
     std::FILE* const file = std::fopen("/proc/self/statm", "r");
@@ -34,7 +35,7 @@ TEST(AddressSpace, HasWhatALimitLeaves) {
   }
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "status " << status;
 }
 
 }  // namespace

@@ -17,8 +17,8 @@ std::string format_seconds(double seconds);
 // 1234567 -> "1,234,567".
 std::string format_count(int64_t count);
 
-// "6GiB", "512 MiB", "1.5GB", "1073741824" -> bytes. UserError naming `what` for any other text, and for a number below 2^20 but
-// 0 that has no unit: "4096B" says that bytes are meant.
+// "6GiB", "512 MiB", "1.5GB", "1073741824" -> bytes. UserError naming `what` for any other text, and for a number without
+// a unit that is below 2^20 and not 0: "4096B" says that bytes are meant.
 int64_t parse_bytes(std::string_view text, std::string_view what);
 
 // Returns the text if it has at most `most_bytes` bytes, else its beginning and "…". A UTF-8 character is

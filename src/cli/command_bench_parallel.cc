@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "arguments/command_options.h"
@@ -61,7 +60,7 @@ const std::vector<ArgumentSpec>& bench_parallel_rows() {
 double bandwidth_of(const std::string& gbit) {
   double value = 0;
   const auto [end, error] = std::from_chars(gbit.data(), gbit.data() + gbit.size(), value);
-  if (error != std::errc() || end != gbit.data() + gbit.size() || !(value > 0) || std::isinf(value))
+  if (error != std::errc() || end != gbit.data() + gbit.size() || !is_link_bandwidth(value))
     throw user_error("[--link_bandwidths] expected Gbit/s, more than 0, got '{}'", gbit);
   return value;
 }

@@ -34,7 +34,7 @@ std::optional<RankLink> given_link(const CommandOptions& options) {
   const bool is_given = options.is_given("link_bandwidth");
   const double bandwidth = is_given ? options.number("link_bandwidth") : 0;
   const double latency = options.number("link_latency");
-  if (is_given && !(bandwidth > 0))
+  if (is_given && !is_link_bandwidth(bandwidth))
     throw user_error("[--link_bandwidth] expected more than 0 Gbit/s, got {:g}", bandwidth);
   if (options.is_given("link_latency") && (!is_given || !(latency >= 0))) {
     throw user_error("[--link_latency] expected 0 µs or more beside --link_bandwidth, got {:g}{}", latency,

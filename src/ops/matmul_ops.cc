@@ -102,7 +102,10 @@ std::vector<OpInfo> matmul_ops() {
            .cost = cost_matmul,
            .aliases =
                [](const OpContext& context) {
-                 return context.has(4) ? std::vector<AliasRule>{{0, 4, false}} : std::vector<AliasRule>{};
+                 const auto& inputs = context.node.inputs;
+                 // B is read again and again while C is written.
+                 const bool may_lie_there = context.has(4) && inputs[4] != inputs[1];
+                 return may_lie_there ? std::vector<AliasRule>{{0, 4, false}} : std::vector<AliasRule>{};
                },
            .gradient = gradient_matmul,
            .row_inputs =

@@ -173,7 +173,7 @@ TEST(FuseAddedProduct, WhereItHasFewTermsAndNothingElseReadsIt) {
   EXPECT_EQ(sums_left({.is_result = true}), 1);
 }
 
-// Forward, evaluation and gradients of a LoRA step. The gradient of a parameter is no activation: its sum stays.
+// Forward and gradients of a LoRA step.
 TEST(FuseAddedProduct, OfAnAdapterForwardAndBackward) {
   ProgramFamily family = family_of([&](ModelBuilder& builder, Program& program, Tensor x) {
     program.set_kind(ProgramKind::kTrainStep);

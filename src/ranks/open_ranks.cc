@@ -4,9 +4,9 @@
 #include <unistd.h>
 
 #include <array>
+#include <csignal>
 
 #include "base/error.h"
-#include "base/process.h"
 #include "ranks/agreement.h"
 #include "ranks/mpi_library.h"
 #include "ranks/opened_library.h"
@@ -94,7 +94,8 @@ std::shared_ptr<Communicator> open_ranks(const LaunchedRank& launched, double ti
   const std::vector<std::string> hosts = gather_texts(*ranks, host_name());
   std::vector<pid_t> processes = gather_values(*ranks, getpid());
   for (size_t i = 0; i < processes.size(); ++i) {
-    if (hosts[i] != host_name() || !is_process_running(processes[i])) processes[i] = 0;
+    // One that has ended is of this host all the same, where ends are noticed; one of another namespace has no such number here.
+    if (hosts[i] != host_name() || kill(processes[i], 0) != 0) processes[i] = 0;
   }
   ranks->set_hosts(hosts);
   ranks->set_local_processes(std::move(processes));

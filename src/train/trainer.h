@@ -115,7 +115,7 @@ class Trainer {
   //
   // If a stop is requested, the step or the evaluation under way is given up, a checkpoint is saved (see
   // enable_jit_checkpoint) unless there is one of this step, the reports are written, and the output says so. The best
-  // model is not loaded then. Stopped if a stop is requested while the samples are hashed, before anything is loaded.
+  // model is not loaded then. Stopped if a stop is requested while the samples are hashed, before anything is loaded or saved.
   TrainOutput train();
   // Evaluates on the evaluation data set. Metrics that need labels are left out if no sample has one.
   // UserError without an evaluation data set; Stopped if a stop is requested.

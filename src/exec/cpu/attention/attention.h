@@ -23,7 +23,7 @@
 // [A, Tq + Tk - 1] for all sequences, of which column k - p + Tk - 1 is read.
 //
 // Storage is f32, bf16 or f16 (one dtype for Q, K, V, context and their gradients), arithmetic is f32, and so
-// are bias and log-sum-exp. On a processor with dot products of bf16 pairs, probabilities and the gradients of
+// are bias and log-sum-exp. On a processor with fast dot products of bf16 pairs, probabilities and the gradients of
 // scores of bf16 attention are rounded to bf16 before they are multiplied, as PyTorch's fused attention rounds
 // them; all sums stay f32. Dropout masks the normalised probabilities as base/philox.h defines: position =
 // query, feature = key (both counted from the start of the sequence), sample = sequence_sample[s], extra =

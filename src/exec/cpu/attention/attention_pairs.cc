@@ -28,11 +28,6 @@ __mmask16 first_lanes(int64_t count) {
 
 }  // namespace
 
-bool has_pair_products() {
-  static const bool has = __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bf16") != 0;
-  return has;
-}
-
 template <int kRows, int kVectors>
 __attribute__((target("avx512f,avx512bf16"))) void pair_block_product(const Bf16Pair* a, int64_t a_row,
                                                                       int64_t a_step, const Bf16Pair* b,

@@ -1,6 +1,6 @@
 // Inside attention: what processors with dot products of bf16 pairs (AVX-512 BF16) compute with. A pair is two
 // neighbours along the depth of a product, low element first; each step of a sum adds the products of both, in
-// f32. Everything here needs has_pair_products().
+// f32. Everything here needs has_fast_bf16_dots() (exec/cpu/simd/bf16_dots.h).
 #pragma once
 
 #include <cstdint>
@@ -14,9 +14,6 @@ struct Bf16Pair {
   bfloat16 second;
 };
 static_assert(sizeof(Bf16Pair) == sizeof(float));
-
-// Whether this processor has the instructions.
-bool has_pair_products();
 
 // C[kRows, 16 · kVectors] = A · B over k pairs, or C += A · B: element (i, p) of A at a[i · a_row + p · a_step],
 // (p, j) of B at b[p · b_step + j]. Instantiated for 1 … 6 rows and 1 … 4 vectors.

@@ -11,6 +11,7 @@
 #include "base/rounding.h"
 #include "exec/cpu/attention/attention.h"
 #include "exec/cpu/attention/attention_block-inl.h"
+#include "exec/cpu/simd/bf16_dots.h"
 #include "exec/cpu/storage.h"
 #include "hwy/cache_control.h"
 #include "hwy/highway.h"
@@ -178,7 +179,7 @@ Task choose_task(const AttentionBatch& batch, const Choose& choose) {
   with_storage(batch.dtype, [&](auto type) {
     if constexpr (std::is_same_v<decltype(type), bfloat16> && kLanes == 16) {
       // Scaled behind their product, the greatest score is the greatest only of a positive scale.
-      if (has_pair_products() && batch.scale > 0.0F) return with_operand(type, Bf16Pair());
+      if (has_fast_bf16_dots() && batch.scale > 0.0F) return with_operand(type, Bf16Pair());
     }
     with_operand(type, 0.0F);
   });

@@ -103,7 +103,7 @@ HWY_INLINE float power_of_two_scalar(float x) {
   return hn::GetLane(power_of_two(hn::Set(FloatTag(), x)));
 }
 
-// One step of the online softmax over x[0, count), of which those in `visible` are not masked. score_scale > 0. On return x
+// One step of the online softmax over x[0, count), of which those in `visible` are not masked. score_scale > 0, and scaled scores below 2^30, so that what rounding leaves of the greatest is small. On return x
 // holds unnormalised probabilities relative to the new `maximum`, with zeros for dropped and masked ones, and
 // `sum` includes them. Returns the factor by which earlier sums of this row must be multiplied.
 template <bool kDropout>

@@ -78,8 +78,8 @@ struct ForwardLayout {
 ForwardLayout forward_layout(const AttentionBatch& batch);
 
 struct BackwardLayout {
-  int64_t queries;     // [Tq, D]
-  int64_t doutput;     // [Tq, D]
+  int64_t queries;     // [Tq rounded up to even, D]
+  int64_t doutput;     // likewise
   int64_t right_form;  // bf16 pairs of queries and doutput as right operands lie so far behind the left ones
   int64_t dqueries;    // [Tq, D]
   int64_t logsumexp;   // [Tq]

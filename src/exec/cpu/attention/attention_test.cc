@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "base/error.h"
-#include "exec/cpu/attention/attention_pairs.h"
 #include "exec/cpu/attention/attention_reference.h"
 #include "exec/cpu/kernel_testing.h"
+#include "exec/cpu/simd/bf16_dots.h"
 
 namespace shoehorn::cpu {
 namespace {
@@ -170,7 +170,7 @@ void expect_same_bits(const Result& a, const Result& b) {
 
 // Whether probabilities and the gradients of scores are rounded to bf16 before they are multiplied.
 bool multiplies_pairs(DType dtype) {
-  return dtype == DType::kBF16 && (hwy::SupportedTargets() & HWY_AVX3) != 0 && has_pair_products();
+  return dtype == DType::kBF16 && (hwy::SupportedTargets() & HWY_AVX3) != 0 && has_fast_bf16_dots();
 }
 
 void expect_matches_reference(const AttentionShape& shape) {

@@ -88,7 +88,7 @@ TEST_P(Reduction, SumOfSquares) {
 // One in the middle of a tensor of several chunks.
 TEST_P(Reduction, SumOfSquaresOfNoNumberIsNone) {
   List list;
-  list.tensors.at(15).set(50000, NAN);
+  list.tensors.at(15).set(20000, NAN);
   list.refresh();
   EXPECT_TRUE(std::isnan(list.squares()));
 }

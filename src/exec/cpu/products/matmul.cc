@@ -16,7 +16,7 @@
 #include "exec/cpu/parallel.h"
 #include "exec/cpu/products/matmul_onednn.h"
 #include "exec/cpu/products/thin_product.h"
-#include "exec/cpu/products/thin_product_dots.h"
+#include "exec/cpu/simd/bf16_dots.h"
 
 namespace shoehorn::cpu {
 
@@ -375,7 +375,7 @@ std::shared_ptr<const Matmul> plan_matmul(const MatmulShape& shape) {
   std::shared_ptr<const Matmul>& matmul = known_matmuls()[shape];
   if (matmul == nullptr) {
     if (thin_form(shape)) {
-      matmul = make_thin_product(shape, has_bfloat16_dots());
+      matmul = make_thin_product(shape, has_fast_bf16_dots() && has_products_of(DType::kBF16));
     } else {
       matmul = std::make_shared<const PiecewiseMatmul>(shape, !has_products_of(shape.operands));
     }

@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "exec/cpu/products/code_memory.h"
+#include "exec/cpu/simd/bf16_dots.h"
 
 namespace shoehorn::cpu {
 
@@ -127,13 +128,6 @@ void execute(const dnnl::primitive& primitive, std::span<const dnnl_exec_arg_t> 
 bool includes(dnnl::cpu_isa least) {
   const auto bits = static_cast<unsigned>(least);
   return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & bits) == bits;
-}
-
-// Golden Cove and Intel's cores after it begin a dot product of bf16 every second cycle and two multiply-adds of fp32 in each
-// cycle: half the rate of fp32, where AMD's have twice the rate. They are the cores that have fp16 arithmetic. Their tiles
-// (AMX) are faster than both, but virtual machines may not have them.
-bool has_slow_bf16_dots() {
-  return __builtin_cpu_is("intel") != 0 && __builtin_cpu_supports("avx512fp16") != 0;
 }
 
 template <typename Implementation, typename ShapeType>
@@ -384,8 +378,9 @@ const char* matmul_library() {
 bool has_products_of(DType operands) {
   if (operands == DType::kF32) return true;
   if (operands == DType::kBF16)
+    // Tiles (AMX) are faster than both, but virtual machines may not have them.
     return includes(dnnl::cpu_isa::avx512_core_bf16) &&
-           (includes(dnnl::cpu_isa::avx512_core_amx) || !has_slow_bf16_dots());
+           (includes(dnnl::cpu_isa::avx512_core_amx) || has_fast_bf16_dots());
 #if DNNL_VERSION_MAJOR >= 3
   // With AVX-512 FP16 alone the library widens the operands, too, into buffers of each thread.
   if (operands == DType::kF16) return includes(dnnl::cpu_isa::avx512_core_amx_fp16);

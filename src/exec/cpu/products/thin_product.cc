@@ -15,7 +15,7 @@ namespace shoehorn::cpu {
 
 namespace {
 
-// Columns that a thread's share of sums, or of a transpose, is made of: a line of the cache of the narrowest type.
+// Columns that a thread's share of sums, or of a transpose, is made of: whole lines of the cache in every type.
 constexpr int64_t kColumnsPerTask = 64;
 
 int64_t column_grain(int64_t rows) {
@@ -188,7 +188,8 @@ std::optional<ThinForm> thin_form(const MatmulShape& shape) {
   if (shape.bias) return std::nullopt;
   if (shape.transpose_a) {
     const auto [thin, wide] = std::minmax(m, n);
-    const bool is_served = !shape.transpose_b && shape.result == DType::kF32;
+    const bool is_served =
+        !shape.transpose_b && shape.result == DType::kF32 && shape.dynamic != DynamicDimension::kM;
     if (is_served && has_few_terms(thin, wide)) return ThinForm::kSums;
     return std::nullopt;
   }

@@ -5,15 +5,9 @@
 
 #include <algorithm>
 
-#include "exec/cpu/products/matmul.h"
 #include "exec/cpu/products/thin_product.h"
 
 namespace shoehorn::cpu {
-
-bool has_bfloat16_dots() {
-  return __builtin_cpu_supports("avx512bw") != 0 && __builtin_cpu_supports("avx512bf16") != 0 &&
-         has_products_of(DType::kBF16);
-}
 
 HWY_PUSH_ATTRIBUTES("avx512f,avx512bw,avx512vl,avx512bf16")
 HWY_DIAGNOSTICS(push)

@@ -1,14 +1,12 @@
 // The loops of thin_product.h for bfloat16, in dot products of pairs (AVX-512 BF16): twice the rate of fp32, and nothing is
 // widened. The instruction is that of the library's products: it takes subnormal operands and results for zero.
+// All of it needs has_fast_bf16_dots() (exec/cpu/simd/bf16_dots.h).
 // Private to thin_product*.cc.
 #pragma once
 
 #include <cstdint>
 
 namespace shoehorn::cpu {
-
-// True if this processor has the instruction, and it is no slower than fp32 (has_products_of).
-bool has_bfloat16_dots();
 
 // Two bfloat16, the first in the lower half. An odd number of elements ends in a pair with a zero.
 using Bfloat16Pair = uint32_t;

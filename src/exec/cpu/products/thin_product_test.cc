@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "exec/cpu/kernel_testing.h"
-#include "exec/cpu/products/thin_product_dots.h"
+#include "exec/cpu/simd/bf16_dots.h"
 
 namespace shoehorn::cpu {
 namespace {
@@ -175,7 +175,7 @@ INSTANTIATE_TEST_SUITE_P(Targets, ThinProducts, testing::every_target(), testing
 class ThinProductDots : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!has_bfloat16_dots()) GTEST_SKIP() << "this processor has no fast dot products of bfloat16";
+    if (!has_fast_bf16_dots()) GTEST_SKIP() << "this processor has no fast dot products of bfloat16";
   }
 };
 
