@@ -18,7 +18,7 @@ constexpr int64_t kSlackBytes = 24 * kMebibyte;
 class CliDataMemory : public CliTest {
  protected:
   // `words` are refused by a budget of which their data take more than is left, with the way out that they then go; `file`
-  // names the data, whose tokens alone take `token_bytes`.
+  // names the data, whose tokens alone take `token_bytes`: more than what a run holds besides and has not got while it reads.
   void expect_refused_as_it_is_read(std::vector<std::string> words, const std::string& file,
                                     int64_t token_bytes) const {
     std::vector<std::string> cached = words;
@@ -53,7 +53,7 @@ class CliDataMemory : public CliTest {
 
 TEST_F(CliDataMemory, TextsThatAreHeldAreRefusedAsTheyAreRead) {
   if (!measures_memory()) return;
-  constexpr int64_t kRows = 80'000;
+  constexpr int64_t kRows = 160'000;
   std::string rows;
   for (int64_t row = 0; row < kRows; ++row) {
     rows += R"({"text": ")";
@@ -74,7 +74,7 @@ TEST_F(CliDataMemory, TokensOfALanguageModelAreRefusedAsTheyAreMade) {
             0);
   std::mt19937_64 random(7);
   std::string texts;
-  for (int line = 0; line < 40'000; ++line) {
+  for (int line = 0; line < 80'000; ++line) {
     for (int word = 0; word < 12; ++word) texts += std::to_string(random()) + " ";
     texts += "\n";
   }
