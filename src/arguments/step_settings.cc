@@ -92,7 +92,6 @@ std::optional<ActivationBudget> activation_budget_of(const TrainingArguments& ar
   const bool is_number = error == std::errc() && end == text.data() + text.size();
   if (is_number && fraction >= 0 && fraction <= 1) return ActivationBudget{.fraction = fraction};
   // A number without a unit is a fraction that is none, unless it is as large as bytes are.
-  constexpr double kLeastBareBytes = 0x1p20;
   const int64_t bytes =
       is_number && fraction < kLeastBareBytes ? 0 : parse_bytes(text, "--activation_budget");
   if (bytes < 1)

@@ -16,9 +16,6 @@ namespace shoehorn {
 
 namespace {
 
-// So few bytes without a unit are a unit that was forgotten: no budget is so small.
-constexpr double kLeastBareBytes = 0x1p20;
-
 // Of the letters of `a` and `b` how many both have, wherever they stand.
 int64_t count_common_letters(std::string_view a, std::string_view b) {
   std::array<int32_t, 256> left{};

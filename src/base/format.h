@@ -17,8 +17,11 @@ std::string format_seconds(double seconds);
 // 1234567 -> "1,234,567".
 std::string format_count(int64_t count);
 
+// Fewer bytes without a unit are a unit that was forgotten: no budget is so small.
+inline constexpr double kLeastBareBytes = 0x1p20;
+
 // "6GiB", "512 MiB", "1.5GB", "1073741824" -> bytes. UserError naming `what` for any other text, and for a number without
-// a unit that is below 2^20 and not 0: "4096B" says that bytes are meant.
+// a unit that is below kLeastBareBytes and not 0: "4096B" says that bytes are meant.
 int64_t parse_bytes(std::string_view text, std::string_view what);
 
 // Returns the text if it has at most `most_bytes` bytes, else its beginning and "…". A UTF-8 character is

@@ -1,10 +1,10 @@
 #include "passes/fuse_added_product.h"
 
-#include <map>
 #include <set>
 
 #include "ops/added_product.h"
 #include "ops/op_builder.h"
+#include "passes/place_nodes.h"
 
 namespace shoehorn {
 
@@ -36,15 +36,7 @@ class SumFuser {
         break;
       }
     }
-    if (in_place_of_.empty()) return;
-    std::vector<NodeId> order;
-    for (size_t i = 0; i < nodes; ++i) {
-      const NodeId id{static_cast<int32_t>(i)};
-      const auto found = in_place_of_.find(id);
-      const NodeId stays = found == in_place_of_.end() ? id : found->second;
-      if (stays.valid()) order.push_back(stays);
-    }
-    program_.reorder(order);
+    put_in_place(program_, nodes, in_place_of_);
   }
 
  private:
@@ -76,7 +68,7 @@ class SumFuser {
   std::vector<size_t>
       readers_;  // of each value that was there before: nodes, results, and what is behind the program
   std::set<ValueId> gradients_;
-  std::map<NodeId, NodeId> in_place_of_;  // invalid: nothing
+  Replacements in_place_of_;
 };
 
 }  // namespace

@@ -1,8 +1,7 @@
 #include "passes/fuse_vocabulary_gradient.h"
 
-#include <map>
-
 #include "ops/op_builder.h"
+#include "passes/place_nodes.h"
 
 namespace shoehorn {
 
@@ -24,15 +23,7 @@ class GradientFuser {
       if (gradient.kind == OpKind::kLinearCrossEntropyGrad && is_known_at_the_loss(gradient))
         join(NodeId{static_cast<int32_t>(i)}, gradient);
     }
-    if (in_place_of_.empty()) return;
-    std::vector<NodeId> order;
-    for (size_t i = 0; i < nodes; ++i) {
-      const NodeId id{static_cast<int32_t>(i)};
-      const auto found = in_place_of_.find(id);
-      const NodeId stays = found == in_place_of_.end() ? id : found->second;
-      if (stays.valid()) order.push_back(stays);
-    }
-    program_.reorder(order);
+    put_in_place(program_, nodes, in_place_of_);
   }
 
  private:
@@ -71,7 +62,7 @@ class GradientFuser {
 
   Program& program_;
   std::vector<ParameterGradient>& gradients_;
-  std::map<NodeId, NodeId> in_place_of_;  // invalid: nothing
+  Replacements in_place_of_;
 };
 
 }  // namespace

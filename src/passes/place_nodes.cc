@@ -28,6 +28,18 @@ void place_behind(Program& program, size_t old_nodes, const NewNodes& made) {
   place(program, old_nodes, made, false);
 }
 
+void put_in_place(Program& program, size_t old_nodes, const Replacements& in_place_of) {
+  if (in_place_of.empty()) return;
+  std::vector<NodeId> order;
+  for (size_t i = 0; i < old_nodes; ++i) {
+    const NodeId id{static_cast<int32_t>(i)};
+    const auto found = in_place_of.find(id);
+    const NodeId stays = found == in_place_of.end() ? id : found->second;
+    if (stays.valid()) order.push_back(stays);
+  }
+  program.reorder(order);
+}
+
 NodeId logits_product(const Program& program) {
   for (const Node& node : program.nodes()) {
     if (!op_info(node.kind).is_loss) continue;

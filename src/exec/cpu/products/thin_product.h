@@ -1,15 +1,14 @@
 // Products with one thin dimension, as those with the two factors of a low-rank adapter: r is the thin dimension, at most
-// kMostThin, and the others are much wider (has_few_terms of ops/added_product.h).
+// kMostFewTerms, and the others are much wider (ops/added_product.h).
 //
 //   kColumns   C[M, r] = A[M, K]·op(B)                        each element of A meets r of B
 //   kTerms     C[M, N] = A[M, r]·op(B), or C += A·op(B)       each element of C is a sum of r terms
 //   kSums      C[r, N] or C[M, r] = Aᵀ·B (+ C), sums over K   gradients of the two factors
 //
 // The wide operand goes past once, and is widened to fp32 on the way (of fast bfloat16 dots as it is: thin_product_dots.h);
-// products are exact and sums are fp32. A library's
-// product repacks operands and fills its tiles with so few columns or terms badly: it takes several times as long. Which
-// products these are follows from their shape alone. Threads share rows, or columns of the sums, and each element is summed
-// in order: bits depend on neither the number of threads nor the other rows.
+// products are exact and sums are fp32. A library's product repacks operands and fills its tiles with so few columns or terms
+// badly: it takes several times as long. Which products these are follows from their shape alone. Threads share rows, or
+// columns of the sums, and each element is summed in order: bits depend on neither the number of threads nor the other rows.
 #pragma once
 
 #include <memory>
@@ -19,8 +18,6 @@
 #include "ops/added_product.h"
 
 namespace shoehorn::cpu {
-
-inline constexpr int64_t kMostThin = kMostFewTerms;
 
 enum class ThinForm : uint8_t { kColumns, kTerms, kSums };
 

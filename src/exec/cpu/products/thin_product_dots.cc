@@ -101,7 +101,7 @@ __m512 widen(__m256i halves) {
 template <int kRows>
 void terms_rows(const DotTerms& g, int64_t first) {
   const int64_t pairs = (g.thin + 1) / 2;
-  Bfloat16Pair a[kRows][kMostThin / 2];
+  Bfloat16Pair a[kRows][kMostFewTerms / 2];
 #pragma GCC unroll 8
   for (int row = 0; row < kRows; ++row) {
     const uint16_t* from = g.a + (first + row) * g.thin;
@@ -156,7 +156,7 @@ __m512i interleave(__m512i first, __m512i second, int column) {
 // Adds the products of kPairs pairs of rows to 32 columns of each of the r sums; the second row of the last pair may be
 // missing.
 template <int kPairs>
-void sums_block(const DotSums& g, const uint16_t* wide, const Bfloat16Pair (&low)[kPairs][kMostThin],
+void sums_block(const DotSums& g, const uint16_t* wide, const Bfloat16Pair (&low)[kPairs][kMostFewTerms],
                 bool is_complete, bool is_first, int64_t column, int64_t end) {
   const __mmask32 mask = first_halves(end - column);
   const __mmask16 low_mask = first_floats(end - column);
@@ -195,7 +195,7 @@ void sums_block(const DotSums& g, const uint16_t* wide, const Bfloat16Pair (&low
 template <int kPairs>
 void sums_rows(const DotSums& g, int64_t row, int64_t begin, int64_t end) {
   const bool is_complete = row + 2 * kPairs <= g.terms;
-  Bfloat16Pair low[kPairs][kMostThin];
+  Bfloat16Pair low[kPairs][kMostFewTerms];
 #pragma GCC unroll 8
   for (int pair = 0; pair < kPairs; ++pair) {
     const uint16_t* from = g.low + (row + 2 * pair) * g.thin;

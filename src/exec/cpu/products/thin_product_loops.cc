@@ -93,7 +93,7 @@ HWY_INLINE void widen_rows(const T* low, int64_t thin, float* wide) {
 
 template <int kRows, class T>
 HWY_INLINE void terms_rows(const ThinTerms& g, int64_t first) {
-  float a[kRows * kMostThin];
+  float a[kRows * kMostFewTerms];
   widen_rows<kRows>(static_cast<const T*>(g.a) + first * g.thin, g.thin, a);
   const T* b = static_cast<const T*>(g.b);
   T* c = static_cast<T*>(g.c) + first * g.columns;
@@ -157,7 +157,7 @@ HWY_INLINE void sums_block(const ThinSums& g, const T* wide, const float* low, b
 
 template <int kRows, class T>
 HWY_INLINE void sums_rows(const ThinSums& g, int64_t row, int64_t begin, int64_t end) {
-  float low[kRows * kMostThin];
+  float low[kRows * kMostFewTerms];
   widen_rows<kRows>(static_cast<const T*>(g.low) + row * g.thin, g.thin, low);
   const T* wide = static_cast<const T*>(g.wide) + row * g.columns;
   const bool is_first = row == 0 && !g.accumulate;
