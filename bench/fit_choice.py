@@ -30,7 +30,7 @@ RECOMPUTE = {
     "every layer recomputed": ["--gradient_checkpointing"],
 }
 UPDATES = {"": [], ", update in the backward": ["--update_in_backward"]}
-# Budgets between the grid's least peak (0) and that of its fastest point (1).
+# Budgets between the grid's least peak (0) and its greatest (1).
 BUDGETS = (0.1, 0.5, 1.0)
 FINALISTS = 3
 # Choice -> flags of fit, and the most times the fastest point's step that it may take.
@@ -60,10 +60,9 @@ def grid(effective_batch):
 
 
 def budgets_of(points):
-    """Budgets in bytes, from the peaks that were planned and the steps that were measured."""
-    least = min(point["planned_bytes"] for point in points)
-    fastest = min(points, key=lambda point: point["step_seconds"])["planned_bytes"]
-    return [round(least + share * (fastest - least)) for share in BUDGETS]
+    """Budgets in bytes, from the peaks that were planned."""
+    peaks = [point["planned_bytes"] for point in points]
+    return [round(min(peaks) + share * (max(peaks) - min(peaks))) for share in BUDGETS]
 
 
 def finalists(points, budget):

@@ -4,10 +4,11 @@
   bench/predict_times.py --calibrate                            the small grid
   bench/predict_times.py --models bert-base gpt2 --lengths 128 512 --batches 1 4 --rounds 3 --json times.json
 
-Each point is planned (`shoehorn plan --json`, whose time is calibrated) and measured (`shoehorn bench step`) in a process
-of its own, in rounds over the grid; the fastest of a point's medians counts, since other programs only slow a step. Two
-errors are printed: of the seconds as they are predicted, and of ratios between points, for which predictions are
-scaled by one factor, the median of measured to predicted. A point whose plan does not fit is left out.
+Each point is planned (`shoehorn plan --json`, whose time is that of the day of the calibration). Then, in rounds over the
+grid, `shoehorn fit` with nothing left open predicts it by the machine's clock of that minute, and `shoehorn bench step`
+measures it in a process of its own; the round with the fastest median counts, since other programs only slow a step. Two
+errors are printed: of the seconds that fit predicted in that round, and of ratios between points, for which the plans' times
+are scaled by one factor, the median of measured to predicted. A point whose plan does not fit is left out.
 Exit: 0; 2 where this machine is not calibrated.
 """
 
@@ -31,6 +32,9 @@ SETTINGS = {
     "update_in_backward": ["--update_in_backward", "--max_grad_norm", "0"],
 }
 
+# All that fit may choose.
+FIXED = "batch,order,recompute,update_in_backward,precision,masters,optimizer,adapters,sharing,evaluation"
+
 
 def output_of(words):
     done = subprocess.run(words, capture_output=True, text=True, check=False)
@@ -45,12 +49,12 @@ def quantile(values, share):
 def summary_of(points):
     """Adds what was measured and the errors to each point; returns the median and the 95th percentile of these errors."""
     for point in points:
-        point["measured"] = min(point["medians"])
+        fastest = min(point["rounds"], key=lambda made: made["measured"])
+        point["measured"], point["anchored"] = fastest["measured"], fastest["predicted"]
     scale = statistics.median(point["measured"] / point["predicted"] for point in points)
     for point in points:
-        ratio = point["predicted"] / point["measured"]
-        point["absolute_error"] = abs(ratio - 1)
-        point["ratio_error"] = abs(ratio * scale - 1)
+        point["absolute_error"] = abs(point["anchored"] / point["measured"] - 1)
+        point["ratio_error"] = abs(point["predicted"] / point["measured"] * scale - 1)
     summary = {"points": len(points), "scale": scale}
     for kind in ("absolute_error", "ratio_error"):
         errors = [point[kind] for point in points]
@@ -61,9 +65,9 @@ def summary_of(points):
 def print_table(points, summary):
     print(f"{'point':<48}{'predicted s':>13}{'measured s':>12}{'error %':>10}{'of ratios':>11}{'stated':>9}")
     for point in points:
-        ratio = point["predicted"] / point["measured"]
-        print(f"{point['point']:<48}{point['predicted']:>13.4f}{point['measured']:>12.4f}{100 * (ratio - 1):>+10.1f}"
-              f"{100 * (ratio * summary['scale'] - 1):>+11.1f}{100 * point['error']:>9.1f}")
+        of_ratio = point["predicted"] / point["measured"] * summary["scale"] - 1
+        print(f"{point['point']:<48}{point['anchored']:>13.4f}{point['measured']:>12.4f}"
+              f"{100 * (point['anchored'] / point['measured'] - 1):>+10.1f}{100 * of_ratio:>+11.1f}{100 * point['error']:>9.1f}")
     for kind in ("absolute_error", "ratio_error"):
         errors = summary[kind]
         print(f"{kind.replace('_', ' ')}: median {100 * errors['median']:.1f} %, 95th percentile {100 * errors['p95']:.1f} % "
@@ -99,14 +103,15 @@ def main():
                         parser.error("this machine is not calibrated: run `shoehorn calibrate` first")
                     points.append({"point": f"{model}, {batch} x {length}, {setting}", "flags": flags,
                                    "predicted": plan["step_seconds"], "error": plan["step_seconds_error"],
-                                   "unmeasured_share": plan["unmeasured_share"], "medians": []})
+                                   "unmeasured_share": plan["unmeasured_share"], "rounds": []})
     for _ in range(args.rounds):
         for point in points:
+            fit = output_of([args.program, "fit", *point["flags"], "--fix", FIXED, "--json"])
             run = output_of([args.program, "bench", "step", *point["flags"], "--json", "--no_limits", "--max_steps",
                              str(args.steps)])
-            if run is not None:
-                point["medians"].append(run["step_seconds"])
-    points = [point for point in points if point["medians"]]
+            if fit is not None and run is not None:
+                point["rounds"].append({"predicted": fit["chosen"]["step_seconds"], "measured": run["step_seconds"]})
+    points = [point for point in points if point["rounds"]]
     summary = summary_of(points)
     if args.json != "-":
         print_table(points, summary)

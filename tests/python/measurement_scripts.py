@@ -487,7 +487,7 @@ class ChoicesOfFit(unittest.TestCase):
 
     def test_finalists_are_the_fastest_that_fit(self):
         points = [{"name": str(at), "planned_bytes": 100 - at, "step_seconds": 1 + at} for at in range(8)]
-        self.assertEqual(fit_choice.budgets_of(points), [94, 96, 100])
+        self.assertEqual(fit_choice.budgets_of(points[::-1]), [94, 96, 100])
         self.assertEqual(fit_choice.finalists(points, 94), ["6", "7"])
         self.assertEqual(fit_choice.finalists(points, 100), ["0", "1", "2"])
 
@@ -503,7 +503,12 @@ class ChoicesOfFit(unittest.TestCase):
         self.assertEqual(recompute_budget.times(steps), {"nothing": 1, "half": 1.1, "quarter": 2, "every layer": 2})
 
     def test_ratios_leave_out_what_all_predictions_are_off_by(self):
-        points = [{"predicted": 1, "medians": [2.5, 2]}, {"predicted": 2, "medians": [4]}, {"predicted": 1, "medians": [1]}]
+        made = lambda *rounds: [{"predicted": predicted, "measured": measured} for predicted, measured in rounds]
+        points = [
+            {"predicted": 1, "rounds": made((9, 2.5), (1, 2))},
+            {"predicted": 2, "rounds": made((2, 4))},
+            {"predicted": 1, "rounds": made((1, 1))},
+        ]
         summary = predict_times.summary_of(points)
         self.assertEqual((summary["scale"], summary["absolute_error"]["median"], summary["ratio_error"]["median"]), (2, 0.5, 0))
         self.assertEqual(summary["ratio_error"]["p95"], 1)
