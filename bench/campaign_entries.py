@@ -261,7 +261,7 @@ ENTRIES = [
     Entry(
         "recompute_budget_gpt2", "bench/recompute_budget.py --model gpt2 --json -", 6, 8, ("build/shoehorn",), most_runs=1, exits=(0, 1),
     ),
-    Entry("predict_times", "bench/predict_times.py --calibrate --rounds 2 --json -", 10, 2, ("build/shoehorn",), most_runs=1),
+    Entry("predict_times", "bench/predict_times.py --calibrate --rounds 2 --json -", 15, 2, ("build/shoehorn",), most_runs=1),
     Entry("fit_choice", "bench/fit_choice.py --calibrate --json -", 14, 4, ("build/shoehorn",), most_runs=1, exits=(0, 1)),
     Entry("demo", "demo/run.sh build/shoehorn", 1.5, 2, ("build/shoehorn", "minilm", "fortunes"), output="demo"),
     Entry("fresh_bookworm", "scripts/fresh_machine.sh bookworm demo", 25, 4, ("root",), output="fresh_machine", most_runs=1),
