@@ -35,7 +35,7 @@ const std::vector<ArgumentSpec>& calibrate_option_rows() {
        .help = "with --quick: also in place of a full calibration"},
       {.name = "max_seconds",
        .kind = kNumber,
-       .standard = 45.0,
+       .standard = 50.0,
        .help = "no further shapes are begun after these"},
   };
   return rows;

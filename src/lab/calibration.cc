@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -87,18 +88,49 @@ void add_variants(std::vector<CalibrationStep>& steps, const std::string& shape,
   }
 }
 
+// Small, and with more weights than a processor's caches hold.
 CalibrationStep anchor_step() {
-  return {"anchor", one_layer_encoder(512, 1024), batch_of(2, 128)};
+  return {"encoder 512, 2 x 128", one_layer_encoder(512, 1024), batch_of(2, 128)};
 }
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
+// Of the nodes of a step that is timed several times. Other programs and a slower clock only add to a time, and last longer than
+// a step does, so that the least of times that lie apart counts.
+class LeastTimes {
+ public:
+  explicit LeastTimes(const CalibrationStep& step) : step_(step) {}
+
+  const CalibrationStep& step() const { return step_; }
+
+  // Nodes with the same work count as one, with their mean time.
+  void add(const TimedStep& timed) {
+    std::map<OpWork, std::vector<double>> times;
+    for (const OpSample& node : timed.nodes) times[node.work].push_back(node.seconds);
+    for (const auto& [work, seconds] : times) {
+      const double mean =
+          std::accumulate(seconds.begin(), seconds.end(), 0.0) / static_cast<double>(seconds.size());
+      const auto [least, is_new] = seconds_.emplace(work, mean);
+      if (!is_new) least->second = std::min(least->second, mean);
+    }
+  }
+
+  void append_to(std::vector<OpSample>& samples) const {
+    for (const auto& [work, seconds] : seconds_) samples.push_back({work, seconds});
+  }
+
+ private:
+  const CalibrationStep& step_;
+  std::map<OpWork, double> seconds_;
+};
+
 }  // namespace
 
 std::vector<CalibrationStep> calibration_steps(bool is_quick) {
-  std::vector<CalibrationStep> steps;
+  // The anchor is timed here too: an error of its estimate would be one of every clock.
+  std::vector<CalibrationStep> steps = {anchor_step()};
   const SharedModel small = one_layer_encoder(256, 4096);
   add_precisions(steps, "encoder 256, 4 x 64", small, batch_of(4, 64));
   if (is_quick) return steps;
@@ -157,26 +189,38 @@ OpCosts calibrate(const CalibrationOptions& options, const std::shared_ptr<const
   };
   const MachineLimits limits = backend->measure_limits();
   const auto begin = std::chrono::steady_clock::now();
-  std::vector<OpSample> samples;
+  const auto is_late = [&] { return seconds_since(begin) > options.most_seconds; };
+  const auto time_where_it_fits = [&](const CalibrationStep& step) -> std::optional<TimedStep> {
+    try {
+      return time_step(step, kRecordedSteps, backend);
+    } catch (const UserError& error) {
+      say(fmt::format("  {:<60} left out: {}", step.name, error.what()));
+      return std::nullopt;
+    }
+  };
   const std::vector<CalibrationStep> steps = calibration_steps(options.is_quick);
+  std::vector<LeastTimes> timed;  // of the steps that fit
   for (size_t at = 0; at < steps.size(); ++at) {
     const CalibrationStep& step = steps[at];
-    if (at > 0 && seconds_since(begin) > options.most_seconds) {
+    if (at > 0 && is_late()) {
       say(fmt::format("  {} of {} left out: {:.0f} s are over; --max_seconds gives more", steps.size() - at,
                       plural(std::ssize(steps), "step"), options.most_seconds));
       break;
     }
-    try {
-      TimedStep timed = time_step(step, kRecordedSteps, backend);
-      say(fmt::format("  {:<60}{:>9.4f} s a step", step.name, timed.step_seconds));
-      samples.insert(samples.end(), std::make_move_iterator(timed.nodes.begin()),
-                     std::make_move_iterator(timed.nodes.end()));
-    } catch (const UserError& error) {
-      say(fmt::format("  {:<60} left out: {}", step.name, error.what()));
+    if (const std::optional<TimedStep> first = time_where_it_fits(step)) {
+      say(fmt::format("  {:<60}{:>9.4f} s a step", step.name, first->step_seconds));
+      timed.emplace_back(step).add(*first);
     }
   }
-  if (samples.empty())
+  if (timed.empty())
     throw user_error("[calibrate] expected a step that fits this machine's memory, got none");
+  if (!options.is_quick && !is_late()) say("  all of them again: the lesser of two times counts");
+  for (LeastTimes& step : timed) {
+    if (options.is_quick || is_late()) break;
+    if (const std::optional<TimedStep> again = time_where_it_fits(step.step())) step.add(*again);
+  }
+  std::vector<OpSample> samples;
+  for (const LeastTimes& step : timed) step.append_to(samples);
   return OpCosts(limits, std::move(samples));
 }
 

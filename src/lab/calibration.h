@@ -38,12 +38,12 @@ TimedStep time_step(const CalibrationStep& step, int64_t steps,
 struct CalibrationOptions {
   bool is_quick = false;
   double most_seconds =
-      45;  // behind the first no step is begun after these; the machine's rates are measured before
+      50;  // behind the first no step is begun after these; the machine's rates are measured before
   std::function<void(const std::string& line)> on_line = {};
 };
 
-// Times all steps. Those that do not fit this machine's memory are left out with a line each, those that come too late with
-// one for all; UserError if none is left.
+// Times all steps, and as long as time lasts all of them again: of two times of a node the lesser counts. Those that do not fit
+// this machine's memory are left out with a line each, those that come too late with one for all; UserError if none is left.
 OpCosts calibrate(const CalibrationOptions& options, const std::shared_ptr<const Backend>& backend);
 
 // Times one small step and compares it with what `costs` predict: how fast the machine is now. At most a second on an

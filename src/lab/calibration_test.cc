@@ -71,6 +71,21 @@ TEST(CalibrationTest, EveryStepIsValid) {
   EXPECT_EQ(names.size(), steps.size());
 }
 
+// Its clock would else have the error of its estimate.
+TEST(CalibrationTest, TimesTheAnchorToo) {
+  for (const bool is_quick : {false, true})
+    EXPECT_EQ(calibration_steps(is_quick).at(0).name, "encoder 512, 2 x 128");
+  std::vector<OpSample> without;
+  for (const OpSample& sample : quick_costs().samples()) {
+    const bool is_of_anchor =
+        std::ranges::find(sample.work.sizes, 9.0) != sample.work.sizes.end();  // 2^9 wide
+    if (!is_of_anchor) without.push_back(sample);
+  }
+  ASSERT_LT(without.size(), quick_costs().samples().size());
+  const OpCosts others(quick_costs().limits(), std::move(without));
+  EXPECT_LT(anchored_clock(quick_costs(), backend()).error, anchored_clock(others, backend()).error);
+}
+
 TEST(CalibrationTest, TheAnchorTellsAFasterMachine) {
   std::vector<OpSample> slow(quick_costs().samples().begin(), quick_costs().samples().end());
   for (OpSample& sample : slow) sample.seconds *= 100;
