@@ -178,9 +178,14 @@ def read_json(text, seconds):
     raise ValueError("its output ends with no JSON")
 
 
-def read_demo(text, seconds):
-    with open(ROOT / ".cache/demo/model/all_results.json", encoding="utf-8") as file:
-        return {"seconds": seconds, "results": json.load(file), "lines": text.splitlines()}
+def read_demo_in(directory):
+    """The reader of a demo whose model lies there."""
+
+    def read(text, seconds):
+        with open(ROOT / directory / "model/all_results.json", encoding="utf-8") as file:
+            return {"seconds": seconds, "results": json.load(file), "lines": text.splitlines()}
+
+    return read
 
 
 def read_fresh_machine(text, seconds):
@@ -190,7 +195,12 @@ def read_fresh_machine(text, seconds):
     return {"seconds": int(match.group(1))}
 
 
-READERS = {"json": read_json, "demo": read_demo, "fresh_machine": read_fresh_machine}
+READERS = {
+    "json": read_json,
+    "demo": read_demo_in(".cache/demo"),
+    "demo_lm": read_demo_in(".cache/demo_lm"),
+    "fresh_machine": read_fresh_machine,
+}
 
 
 def without_machine(value):

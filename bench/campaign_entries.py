@@ -262,8 +262,13 @@ ENTRIES = [
         "recompute_budget_gpt2", "bench/recompute_budget.py --model gpt2 --json -", 6, 8, ("build/shoehorn",), most_runs=1, exits=(0, 1),
     ),
     Entry("predict_times", "bench/predict_times.py --calibrate --rounds 2 --json -", 15, 2, ("build/shoehorn",), most_runs=1),
+    Entry(
+        "epoch_time", f"bench/epoch_time.py --calibrate --model_name_or_path .cache/minilm --train_file {MRPC} --json -", 8, 2,
+        ("build/shoehorn", "minilm", "mrpc"), most_runs=1, exits=(0, 1),
+    ),
     Entry("fit_choice", "bench/fit_choice.py --calibrate --json -", 14, 4, ("build/shoehorn",), most_runs=1, exits=(0, 1)),
     Entry("demo", "demo/run.sh build/shoehorn", 1.5, 2, ("build/shoehorn", "minilm", "fortunes"), output="demo"),
+    Entry("demo_lm", "demo/language_model.sh build/shoehorn", 3, 2, ("build/shoehorn", "fortunes"), output="demo_lm"),
     Entry("fresh_bookworm", "scripts/fresh_machine.sh bookworm demo", 25, 4, ("root",), output="fresh_machine", most_runs=1),
     Entry("fresh_trixie", "scripts/fresh_machine.sh trixie demo", 25, 4, ("root",), output="fresh_machine", most_runs=1),
 ]  # fmt: skip

@@ -9,6 +9,7 @@ import statistics
 import typing
 
 import campaign_entries as entries
+import epoch_time
 import fit_choice
 import recompute_budget
 import records as r
@@ -307,6 +308,14 @@ def predict_times_table(machine):
     return (f"of {output['points']} settings", "median error, %", "95th percentile, %", "goals"), rows
 
 
+def epoch_time_table(machine):
+    rows = []
+    for setting, rounds in newest(machine.of("epoch_time"))["rounds"].items():
+        fastest, error = epoch_time.fastest_of(rounds)
+        rows.append([setting, f"{fastest['predicted']:.1f}", f"{fastest['measured']:.1f}", f"{100 * error:+.1f}"])
+    return ("an epoch", "predicted, s", "measured, s", "error, %; goal 10"), rows
+
+
 def fit_choice_table(machine):
     output = newest(machine.of("fit_choice"))
     rows = [
@@ -596,12 +605,13 @@ def verdict(items):
 
 def demo_table(machine):
     rows = []
-    labels = (("demo", "`make demo`, built before"), ("fresh_bookworm", "on an empty Debian 12"), ("fresh_trixie", "on an empty Debian 13"))
+    labels = (("demo", "`make demo`, built before"), ("demo_lm", "`make demo-lm`, built before"), ("fresh_bookworm", "on an empty Debian 12"), ("fresh_trixie", "on an empty Debian 13"))
     for name, label in labels:
         if found := machine.of(name):
             training = middle(found, at_path("results", "train_runtime"), 0)
-            rows.append([label, middle(found, at_path("seconds"), 1, 60), training, middle(found, at_path("results", "eval_accuracy"), 3)])
-    return ("", "minutes", "training, s", "accuracy"), rows
+            scores = [middle(found, at_path("results", key), 3) for key in ("eval_accuracy", "perplexity")]
+            rows.append([label, middle(found, at_path("seconds"), 1, 60), training, *scores])
+    return ("", "minutes", "training, s", "accuracy", "perplexity"), rows
 
 
 def transcript(machine):
@@ -647,10 +657,11 @@ FIGURES = [
     Figure("search_speed", ("search_speed",), search_speed_table, only_newest=True),
     Figure("recompute_budget", tuple(RECOMPUTE_BUDGETS), recompute_budget_table, only_newest=True),
     Figure("predict_times", ("predict_times",), predict_times_table, only_newest=True),
+    Figure("epoch_time", ("epoch_time",), epoch_time_table, only_newest=True),
     Figure("fit_choice", ("fit_choice",), fit_choice_table, only_newest=True),
     Figure("lora", LORA_PLANS, lora_table),
     Figure("rank_plans", RANK_PLANS, rank_plan_table, only_newest=True),
     Figure("optimizers", tuple(OPTIMIZER_PLANS), optimizer_plan_table),
     Figure("transcript", ("demo",), transcript, only_newest=True),
-    Figure("demo", ("demo", "fresh_bookworm", "fresh_trixie"), demo_table),
+    Figure("demo", ("demo", "demo_lm", "fresh_bookworm", "fresh_trixie"), demo_table),
 ]

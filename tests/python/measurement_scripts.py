@@ -24,6 +24,7 @@ import campaign  # noqa: E402
 import campaign_entries  # noqa: E402
 import compare  # noqa: E402
 import figures  # noqa: E402
+import epoch_time  # noqa: E402
 import fit_choice  # noqa: E402
 import loaded  # noqa: E402
 import predict_times  # noqa: E402
@@ -141,10 +142,12 @@ def example_output(name):
         "checksum_pairs": google(("save_pairs/MiB:256/iterations:101/real_time", {"times": 1.01, "times_low": 1.0, "times_high": 1.02})),
         "packing": google(("BM_pack_random/300/20", {"intervals": 300, "over_bound": 1.0, "real_time": 2.0})),
         "predict_times": {"points": 2, "absolute_error": {"median": 0.05, "p95": 0.1}, "ratio_error": {"median": 0.02, "p95": 0.07}},
+        "epoch_time": {"samples": 8, "rounds": {"batch 16": [{"predicted": 9.0, "measured": 10.0}]}},
         "fit_choice": {"points": [{}, {}], "budgets": [{"budget_bytes": 2**30, "fastest": "8 × 1", "times": {"fit": 1.05, "fit --verify 3": 1.0}}]},
         "search_speed": {"cases": [{"name": "fit", "runs": [{"seconds": 2.0, "peak_bytes": 2**27}]}]},
         "tokenizer": [{"texts": "pairs", "threads": 1, "rates": rates}],
         "demo": {"seconds": 60.0, "lines": demo_lines, "results": {"train_runtime": 30.0, "eval_accuracy": 0.7}},
+        "demo_lm": {"seconds": 90.0, "lines": demo_lines, "results": {"train_runtime": 70.0, "perplexity": 40.0}},
         "fresh_bookworm": {"seconds": 600},
         "fresh_trixie": {"seconds": 660},
     }[name]
@@ -475,7 +478,7 @@ class Compare(unittest.TestCase):
 
 
 class ChoicesOfFit(unittest.TestCase):
-    """fit_choice.py, recompute_budget.py and predict_times.py, without their processes."""
+    """fit_choice.py, recompute_budget.py, predict_times.py and epoch_time.py, without their processes."""
 
     def test_a_grid_has_every_division_and_no_two_alike(self):
         grid = fit_choice.grid(8)
@@ -512,6 +515,10 @@ class ChoicesOfFit(unittest.TestCase):
         summary = predict_times.summary_of(points)
         self.assertEqual((summary["scale"], summary["absolute_error"]["median"], summary["ratio_error"]["median"]), (2, 0.5, 0))
         self.assertEqual(summary["ratio_error"]["p95"], 1)
+
+    def test_an_epoch_is_compared_within_its_fastest_round(self):
+        rounds = [{"predicted": 20, "measured": 10}, {"predicted": 6, "measured": 8}]
+        self.assertEqual(epoch_time.fastest_of(rounds), ({"predicted": 6, "measured": 8}, -0.25))
 
 
 class Loaded(unittest.TestCase):
