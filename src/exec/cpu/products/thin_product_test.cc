@@ -216,5 +216,16 @@ TEST(ThinForm, FollowsFromTheShape) {
   EXPECT_FALSE(changed(sums, [](MatmulShape& s) { s.transpose_b = true; }));
 }
 
+// 64 and more, and eight times as many as there are terms.
+TEST(ThinForm, NeedsManyColumnsForItsTerms) {
+  for (const auto& [thin, wide] : {std::pair{1, 64}, {3, 64}, {8, 64}, {9, 72}, {16, 128}}) {
+    const MatmulShape terms{.m = 40, .n = wide, .k = thin};
+    EXPECT_EQ(thin_form(terms), ThinForm::kTerms) << thin << " terms of " << wide << " columns";
+    MatmulShape fewer = terms;
+    fewer.n = wide - 1;
+    EXPECT_FALSE(thin_form(fewer)) << thin << " terms of " << wide - 1 << " columns";
+  }
+}
+
 }  // namespace
 }  // namespace shoehorn::cpu
