@@ -68,7 +68,9 @@ std::vector<ArgumentSpec> ranks() {
        .read_by = kReadByTrain | kReadByPlan | kReadByAnatomy,
        .field = &Args::zero_prefetch_layers,
        .resume = kFree,
-       .help = "zero_stage 3: how many layers ahead weights are gathered; each is one more layer in memory"},
+       .help =
+           "zero_stage 3: how many layers ahead weights are gathered; each is one more layer in memory; unless given 1, none "
+           "where that does not fit, or more where they are predicted to save time"},
       {.name = "zero_persistence_threshold",
        .group = kDistributed,
        .read_by = kReadByTrain | kReadByPlan | kReadByAnatomy,

@@ -49,8 +49,8 @@ void validate_numbers(const TrainingArguments& args) {
                   "1 to 1024");
   require_positive("ddp_timeout", args.ddp_timeout);
   require_between("zero_stage", static_cast<double>(args.zero_stage), 0, 3, "0, 1, 2 or 3");
-  require(args.zero_prefetch_layers >= 0, "zero_prefetch_layers", "0 or more",
-          static_cast<double>(args.zero_prefetch_layers));
+  require(args.zero_prefetch_layers.value_or(0) >= 0, "zero_prefetch_layers", "0 or more",
+          static_cast<double>(args.zero_prefetch_layers.value_or(0)));
   require(args.zero_persistence_threshold >= 0, "zero_persistence_threshold", "0 or more",
           static_cast<double>(args.zero_persistence_threshold));
   require(args.local_sgd_steps >= 0, "local_sgd_steps", "0 or more",

@@ -178,7 +178,7 @@ struct TrainingArguments {
   bool enable_cpu_affinity = true;
   std::string parallel_mode = "ddp";
   int64_t zero_stage = 0;
-  int64_t zero_prefetch_layers = 1;
+  std::optional<int64_t> zero_prefetch_layers = {};  // the plan chooses (train/prefetch_choice.h)
   int64_t zero_persistence_threshold = 100000;
   int64_t local_sgd_steps = 0;  // 0: gradients are summed in every step
   double outer_learning_rate = 1;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "arguments/neighbour_configs.h"
 #include "arguments/step_settings.h"
@@ -28,6 +29,7 @@
 #include "state/weights.h"
 #include "train/auto_find_batch_size.h"
 #include "train/load_notice.h"
+#include "train/prefetch_choice.h"
 #include "train/rank_facts.h"
 #include "train/rank_waits.h"
 #include "train/results.h"
@@ -42,6 +44,13 @@ namespace {
 // Of what is saved, or states of their own, so that all of them take part.
 bool ranks_have_parts(const Session& session) {
   return !session.family().shards.empty() || session.options().step.ranks.local_steps() > 0;
+}
+
+PrefetchPlan of_all_ranks(Communicator& ranks, const PrefetchPlan& own) {
+  const auto do_fit = gather_values(ranks, static_cast<int32_t>(own.fits));
+  const double seconds = gather_values(ranks, own.step_seconds.value_or(0))[0];
+  return {.fits = std::ranges::all_of(do_fit, [](int32_t fits) { return fits != 0; }),
+          .step_seconds = seconds > 0 ? std::optional(seconds) : std::nullopt};
 }
 
 }  // namespace
@@ -92,7 +101,26 @@ Trainer::Trainer(const Model& model, TrainingArguments args, Dataset train_datas
     set_micro_batch_size(args_, next_batch_size(args_.per_device_train_batch_size));
     plan();
   }
+  choose_prefetch();
   add_load_notice();
+}
+
+// Ranks run one program: what does not fit one of them fits none, and the first one's prediction counts.
+void Trainer::choose_prefetch() {
+  const bool is_open = args_.zero_stage == 3 && args_.world_size > 1 && !args_.zero_prefetch_layers;
+  if (!is_open || !run_->trains()) return;
+  int64_t planned = session().options().step.ranks.zero_prefetch_layers;
+  const auto plan_for = [&](int64_t layers) {
+    args_.zero_prefetch_layers = layers;
+    if (layers != std::exchange(planned, layers)) plan();
+  };
+  const int64_t chosen = choose_prefetch_layers([&](int64_t layers) {
+    plan_for(layers);
+    PrefetchPlan made{.fits = forecast().fits()};
+    if (options_.step_seconds && is_main_rank()) made.step_seconds = options_.step_seconds(session());
+    return options_.ranks ? of_all_ranks(*options_.ranks, made) : made;
+  });
+  plan_for(chosen);
 }
 
 bool Trainer::may_shrink_batch() const {

@@ -74,6 +74,9 @@ struct TrainerOptions {
   int64_t caller_bytes = 0;
   // Whether --profile's record is written to output_dir/profile.json; profile() returns it in any case.
   bool write_profile = true;
+  // The predicted seconds of a planned step, by which the first rank chooses what nobody gave (train/prefetch_choice.h); nothing
+  // where nobody knows. It may be null.
+  std::function<std::optional<double>(const Session& session)> step_seconds = {};
   // save_model(output_dir) follows train(): whether the disk has room for the model is checked too.
   bool saves_model = false;
 };
@@ -154,6 +157,7 @@ class Trainer {
 
  private:
   void plan();
+  void choose_prefetch();
   bool may_shrink_batch() const;
   bool is_main_rank() const;
   void check_ranks() const;

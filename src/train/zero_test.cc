@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -227,6 +228,31 @@ TEST_F(Zero, DoesNotDependOnWhatIsGatheredWhen) {
   }
   args = at_stage(args, 3, 100);
   expect_same_bits(expected, train_on(2, args, samples)[0], "small weights stay whole");
+}
+
+// Where nobody says how far ahead, the prediction does, of plans that fit.
+TEST_F(Zero, GathersAsFarAheadAsThePredictionSays) {
+  const Dataset samples = tiny_samples(16, 5);
+  TrainingArguments args = at_stage(adamw_arguments(), 3);
+  args.world_size = 2;
+  const BertForSequenceClassification model(tiny_bert());
+  const auto chosen_by = [&](std::function<std::optional<double>(const Session&)> step_seconds) {
+    const Trainer trainer(model, args, samples, {}, {.step_seconds = std::move(step_seconds)});
+    EXPECT_EQ(trainer.arguments().zero_prefetch_layers,
+              trainer.session().options().step.ranks.zero_prefetch_layers);
+    return trainer.session().options().step.ranks.zero_prefetch_layers;
+  };
+  EXPECT_EQ(chosen_by({}), 1);
+  EXPECT_EQ(chosen_by([](const Session&) { return std::nullopt; }), 1);
+  EXPECT_EQ(chosen_by([](const Session& session) {
+              return session.options().step.ranks.zero_prefetch_layers < 2 ? 2.0 : 1.0;
+            }),
+            2);
+  args.zero_prefetch_layers = 3;
+  EXPECT_EQ(chosen_by([](const Session&) { return 1.0; }), 3);
+  args.memory_budget = 1;
+  args.zero_prefetch_layers.reset();
+  EXPECT_EQ(chosen_by({}), 0);
 }
 
 // Stages 2 and 3 sum each micro-batch over ranks in the same order; the scale of fp16, and what it skips, are of all ranks.
