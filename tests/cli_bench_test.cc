@@ -168,11 +168,42 @@ TEST_F(CliBench, StepTakesATrainingCommandLine) {
                                 "--metric_for_best_model",
                                 "loss",
                                 "--load_best_model_at_end",
+                                "--early_stopping_patience",
+                                "2",
+                                "--early_stopping_threshold",
+                                "0.1",
                                 "--resume_from_checkpoint",
                                 "true",
                                 "--lr_scheduler_type",
                                 "reduce_lr_on_plateau"});
   EXPECT_EQ(result["steps"], 2);
+}
+
+// With all that the run would do besides, of which the programs know the evaluation.
+TEST_F(CliBench, StepOnTextsIsThatOfTheRun) {
+  std::vector<std::string> given = train_words({"--validation_file", path("validation.csv"),
+                                                "--per_device_eval_batch_size", "24", "--eval_strategy",
+                                                "steps", "--eval_steps", "1", "--json"});
+  given.erase(given.begin());
+  const auto with = [&given](std::vector<std::string> command) {
+    command.insert(command.end(), given.begin(), given.end());
+    return command;
+  };
+  const ProgramRun ended = run(with({"bench", "step", "--on_texts", "--no_limits"}));
+  ASSERT_EQ(ended.exit_code, 0) << ended.error;
+  EXPECT_TRUE(contains(ended.error, "48 training and 24 validation samples"));
+  const json step = parse_json(ended.output, "output");
+  const json plan = parse_json(run(with({"plan"})).output, "output");
+  EXPECT_EQ(step["program"], plan["program"]);
+  EXPECT_EQ(step["memory_arena_predicted_bytes"], plan["arena_bytes"]);
+  EXPECT_EQ(step["steps"], 4);
+  EXPECT_TRUE(contains(step["step"].get<std::string>(), "8 samples of " + path("train.csv").string()));
+  EXPECT_TRUE(written().empty()) << "nothing is saved";
+  expect_failure({"bench", "step", "--model", model(), "--on_texts"}, 2,
+                 {"[--on_texts] expected --train_file with it, got none"});
+  expect_failure(with({"bench", "step", "--on_texts", "--gradient_accumulation_steps", "2",
+                       "--batch_size_ramp", "0:8,8:16"}),
+                 2, {"[--batch_size_ramp] expected none here"});
 }
 
 TEST_F(CliBench, StepIsRepeatedUntilItsMedianIsKnown) {

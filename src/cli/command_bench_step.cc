@@ -1,20 +1,23 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
+#include <cmath>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "arguments/argument_table.h"
 #include "arguments/command_options.h"
 #include "base/error.h"
 #include "base/format.h"
 #include "base/median.h"
+#include "base/plural.h"
 #include "base/process.h"
 #include "base/stop_request.h"
 #include "base/thread_waits.h"
 #include "cli/commands.h"
 #include "cli/model_source.h"
 #include "cli/output_lines.h"
+#include "cli/planned_task.h"
 #include "cli/stage_line.h"
 #include "exec/backend/thread_count.h"
 #include "exec/backends.h"
@@ -23,6 +26,7 @@
 #include "lab/random_tokens.h"
 #include "lab/step_watch.h"
 #include "session/precision_report.h"
+#include "session/program_hash.h"
 #include "train/auto_find_batch_size.h"
 #include "train/trainer.h"
 
@@ -32,6 +36,10 @@ namespace {
 
 const std::vector<ArgumentSpec>& bench_step_option_rows() {
   static const std::vector<ArgumentSpec> rows = {
+      {.name = "on_texts",
+       .kind = ArgumentKind::kFlag,
+       .standard = false,
+       .help = "on the texts of --train_file in the order of training, read by the flags of train, and not on random tokens"},
       {.name = "limits",
        .kind = ArgumentKind::kFlag,
        .standard = true,
@@ -69,23 +77,56 @@ std::shared_ptr<StepWatch> make_watch(const CommandOptions& options, const Train
   return std::make_shared<StepWatch>(std::move(watching));
 }
 
+PlannedTask random_task(const ParsedArguments& parsed) {
+  PlannedTask task{.arguments = timed_arguments(parsed.arguments)};
+  task.source = open_model(task.arguments, true, false);
+  task.arguments.max_seq_length = random_length(parsed, *task.source.model);
+  task.train = random_steps(task.arguments, *task.source.model, task.arguments.max_steps);
+  return task;
+}
+
+// Planned with its evaluation, which is not run, so that the programs and the memory are those of `train`.
+PlannedTask text_task(const ParsedArguments& parsed) {
+  if (parsed.arguments.train_file.empty())
+    throw user_error("[--on_texts] expected --train_file with it, got none; leave it out for random tokens");
+  refuse_batch_size_ramp(parsed.arguments);  // before the texts are read
+  PlannedTask task = open_planned_task(parsed);
+  task.arguments = timed_arguments(task.arguments);
+  return task;
+}
+
+std::string describe_text_step(const TrainingArguments& args, double tokens) {
+  return fmt::format("{} of {} ({} a step on average)", plural(effective_batch_size(args), "sample"),
+                     args.train_file, plural_count(std::llround(tokens), "token"));
+}
+
 // The measurements of the run. The first step counts from the start of the process to the step's end. The
 // trainer's memory is freed before the limits are measured.
 nlohmann::json result_of(const Trainer& trainer, const TrainOutput& output, const StepLoad& load,
-                         double before_trainer_seconds) {
+                         double before_trainer_seconds, bool is_of_texts) {
   std::vector<double> steps = trainer.step_seconds();
+  std::vector<StepSize> sizes = trainer.step_sizes();
   const double first_step_seconds = before_trainer_seconds + trainer.seconds_to_first_step() + steps.front();
-  if (steps.size() > 1) steps.erase(steps.begin());  // the first one meets cold caches
+  if (steps.size() > 1) {  // the first one meets cold caches
+    steps.erase(steps.begin());
+    sizes.erase(sizes.begin());
+  }
   const double seconds = median(steps);
   const TrainingArguments& args = trainer.arguments();
-  const auto samples = static_cast<double>(effective_batch_size(args));
+  StepSize all;
+  for (const StepSize& size : sizes) all = {all.samples + size.samples, all.tokens + size.tokens};
+  const auto count = static_cast<double>(steps.size());
+  // Steps of random tokens are alike. Of texts one has more tokens than the next: all of them are one measurement.
+  const double all_seconds =
+      is_of_texts ? std::accumulate(steps.begin(), steps.end(), 0.0) : count * seconds;
   nlohmann::json result = {
-      {"step", describe_random_step(args)},
+      {"step", is_of_texts ? describe_text_step(args, static_cast<double>(all.tokens) / count) : describe_random_step(args)},
+      {"program", program_hash(trainer.session())},
       {"per_device_train_batch_size", args.per_device_train_batch_size},
       {"gradient_accumulation_steps", args.gradient_accumulation_steps},
       {"max_seq_length", args.max_seq_length},
-      {"tokens_per_second", samples * static_cast<double>(args.max_seq_length) / seconds},
-      {"samples_per_second", samples / seconds},
+      {"tokens_per_second", static_cast<double>(all.tokens) / all_seconds},
+      {"samples_per_second", static_cast<double>(all.samples) / all_seconds},
       {"step_seconds", seconds},
       {"first_step_seconds", first_step_seconds},
       {"flops_per_step", trainer.session().step_flops()},
@@ -165,7 +206,8 @@ void print_table(const nlohmann::json& result) {
 CommandHelp help_of_bench_step() {
   return {.name = "bench step",
           .introduction =
-              "Speed and memory of the training step on random tokens, with any flags of train.\n\n"
+              "Speed and memory of the training step with any flags of train, on random tokens or, with --on_texts,\n"
+              "on those of the training file.\n\n"
               "  shoehorn bench step --model_name_or_path DIR [FLAGS]\n",
           .own_rows = bench_step_option_rows(),
           .table = Command::kBenchStep};
@@ -174,13 +216,14 @@ CommandHelp help_of_bench_step() {
 int run_bench_step(const std::vector<std::string>& words) {
   const CommandOptions options = parse_options(bench_step_option_rows(), words, OtherWords::kTableFlags);
   const ParsedArguments parsed = parse_arguments(Command::kBenchStep, options.rest);
-  TrainingArguments args = timed_arguments(parsed.arguments);
-  use_threads(args.num_threads);
+  const bool is_of_texts = options.flag("on_texts");
+  use_threads(parsed.arguments.num_threads);
   const StopSignals signals;
   const std::shared_ptr<StepWatch> watch = make_watch(options, parsed.arguments);
-  const ModelSource source = open_model(args, true, false);
-  args.max_seq_length = random_length(parsed, *source.model);
-  Dataset data = random_steps(args, *source.model, args.max_steps);
+  PlannedTask task = is_of_texts ? text_task(parsed) : random_task(parsed);
+  const TrainingArguments& args = task.arguments;
+  const ModelSource& source = task.source;
+  fmt::print(args.json ? stderr : stdout, "{}", task.text);
   nlohmann::json result;
   std::string profile;
   int stopped_by = 0;  // while steps were run
@@ -190,7 +233,8 @@ int run_bench_step(const std::vector<std::string>& words) {
     trainer_options.progress = measured_steps_progress(args);
     if (!source.directory.empty() && weights_in(source.directory)) trainer_options.weights = source.directory;
     const double before_trainer_seconds = process_age_seconds();
-    Trainer trainer(*source.model, args, std::move(data), {}, std::move(trainer_options));
+    Trainer trainer(*source.model, args, std::move(task.train), std::move(task.validation),
+                    std::move(trainer_options));
     if (!args.json) {
       fmt::print("{}{}\n{}{}", format_found_batch_size(args, trainer.arguments()), describe(thread_count()),
                  format_precision(args, trainer.session().backend().machine()),
@@ -201,7 +245,7 @@ int run_bench_step(const std::vector<std::string>& words) {
     stopped_by = output.stop_signal;
     if (stopped_by != 0 && trainer.step_seconds().size() < 2)
       throw Stopped(stopped_by, "no step is measured");
-    result = result_of(trainer, output, watch->load(), before_trainer_seconds);
+    result = result_of(trainer, output, watch->load(), before_trainer_seconds, is_of_texts);
     if (trainer.profile() != nullptr) profile = format_profile(*trainer.profile());
   }
   if (stopped_by != 0) {

@@ -7,7 +7,6 @@
 #include "analysis/step_time.h"
 #include "arguments/argument_table.h"
 #include "arguments/command_options.h"
-#include "base/content_hash.h"
 #include "base/error.h"
 #include "base/format.h"
 #include "base/memory_limit.h"
@@ -25,7 +24,7 @@
 #include "exec/backends.h"
 #include "fit/memory_refusal.h"
 #include "lab/machine_text.h"
-#include "ops/dump.h"
+#include "session/program_hash.h"
 #include "train/auto_find_batch_size.h"
 #include "train/trainer.h"
 
@@ -40,18 +39,6 @@ const std::vector<ArgumentSpec>& plan_option_rows() {
     return all;
   }();
   return rows;
-}
-
-// Equal for two settings that run the same nodes as often on the same states: one program under two names.
-std::string program_hash(const Session& session) {
-  std::string text;
-  for (const Program& program : session.family().programs)
-    text += fmt::format("{}\ncalls {}\n", dump(program), session.calls_in_step(program));
-  for (const Storage& storage : session.state().storages())
-    text += fmt::format("{} {}\n", storage.name, type_name(storage.type));
-  ContentHash hash;
-  hash.add(std::as_bytes(std::span(text)));
-  return hash.hex();
 }
 
 // How long steps take: of this machine if it is calibrated, of another one at least, by its profile.

@@ -164,7 +164,10 @@ StepRun read_step(const FinishedProcess& finished, const StepPlan& plan) {
   StepRun run;
   if (!json.is_object() || !read_speed(json, run)) return unmeasured(finished);
   run.outcome = RunOutcome::kMeasured;
+  run.tokens_per_second = number_of(json, "tokens_per_second");
   run.predicted_bytes = bytes_of(json, "memory_process_predicted_bytes");
+  if (const auto program = json.find("program"); program != json.end() && program->is_string())
+    run.program = program->get<std::string>();
   // The weights are in the arenas, which are reserved all at once. So the two earlier stages follow from the
   // plan's bytes.
   run.memory.training_bytes = bytes_of(json, "memory_process_measured_bytes");
@@ -230,11 +233,12 @@ StepRun pooled_run(const std::vector<StepRun>& runs) {
     result.step_samples.insert(result.step_samples.end(), run.step_samples.begin(), run.step_samples.end());
     result.loads.insert(result.loads.end(), run.loads.begin(), run.loads.end());
   }
-  const double samples_in_step = runs[0].samples_per_second * runs[0].step_seconds;
   result.step_seconds =
       result.step_samples.empty() ? number(&StepRun::step_seconds) : median(result.step_samples);
-  result.samples_per_second =
-      result.step_seconds > 0 ? samples_in_step / result.step_seconds : number(&StepRun::samples_per_second);
+  for (double StepRun::* rate : {&StepRun::samples_per_second, &StepRun::tokens_per_second}) {
+    const double in_step = runs[0].*rate * runs[0].step_seconds;
+    result.*rate = result.step_seconds > 0 ? in_step / result.step_seconds : number(rate);
+  }
   result.first_step_seconds = number(&StepRun::first_step_seconds);
   result.memory = {bytes(&MemoryStages::process_bytes), bytes(&MemoryStages::with_weights_bytes),
                    bytes(&MemoryStages::training_bytes)};

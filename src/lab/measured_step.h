@@ -54,10 +54,12 @@ struct StepRun {
   RunOutcome outcome = RunOutcome::kFailed;
   std::string reason;
   double samples_per_second = 0;
+  double tokens_per_second = 0;  // ours
   double step_seconds = 0;
   double first_step_seconds = 0;  // from the start of the process to the end of step 1
   MemoryStages memory;
   int64_t predicted_bytes = 0;       // ours: for the whole process
+  std::string program;               // ours: as in StepPlan
   std::string ran;                   // theirs: the type it multiplied in, and why if another was requested
   std::vector<double> step_samples;  // seconds of every step that counts, in order; of all processes
   std::vector<StepLoad> loads;       // of each process

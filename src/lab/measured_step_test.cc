@@ -20,8 +20,8 @@ FinishedProcess ended(int exit_code, const std::string& output, const std::strin
 }
 
 const char* const kStep =
-    R"({"samples_per_second": 4.0, "step_seconds": 1.0, "first_step_seconds": 0.5,
-"memory_arena_predicted_bytes": 104857600, "memory_arena_measured_bytes": 104857600,
+    R"({"samples_per_second": 4.0, "tokens_per_second": 40, "step_seconds": 1.0, "first_step_seconds": 0.5,
+"program": "1f", "memory_arena_predicted_bytes": 104857600, "memory_arena_measured_bytes": 104857600,
 "memory_process_predicted_bytes": 136314880, "memory_process_measured_bytes": 131072000})";
 
 std::string one_line(std::string text) {
@@ -89,6 +89,8 @@ TEST(BenchRun, StagesOfMemory) {
   const StepRun run = read_step(ended(0, "a line before it\n" + one_line(kStep)), plan);
   ASSERT_EQ(run.outcome, RunOutcome::kMeasured) << run.reason;
   EXPECT_EQ(run.samples_per_second, 4.0);
+  EXPECT_EQ(run.tokens_per_second, 40);
+  EXPECT_EQ(run.program, "1f");
   EXPECT_EQ(run.memory.training_bytes, 125 * kMebibyte);
   EXPECT_EQ(run.memory.process_bytes, 25 * kMebibyte);
   EXPECT_EQ(run.memory.with_weights_bytes, 45 * kMebibyte);
@@ -115,7 +117,7 @@ TEST(BenchRun, Peer) {
 TEST(BenchRun, EverySampleAndTheLoadAreKept) {
   FinishedProcess finished = ended(0, "");
   finished.output =
-      one_line(R"({"samples_per_second": 4.0, "step_seconds": 1.0, "step_samples": [0.9, 1.0, 1.3],
+      one_line(R"({"samples_per_second": 4.0, "tokens_per_second": 40, "step_seconds": 1.0, "step_samples": [0.9, 1.0, 1.3],
 "load": {"average_before": 0.5, "average_after": 2, "involuntary_switches": 9, "cpu_share": 0.75}})");
   const StepRun one = read_step(finished, {});
   ASSERT_EQ(one.step_samples, (std::vector<double>{0.9, 1.0, 1.3}));
@@ -129,6 +131,7 @@ TEST(BenchRun, EverySampleAndTheLoadAreKept) {
   EXPECT_EQ(both.loads.size(), 2U);
   EXPECT_DOUBLE_EQ(both.step_seconds, (1.3 + 2.0) / 2);
   EXPECT_DOUBLE_EQ(both.samples_per_second, 4.0 / both.step_seconds) << "four samples a step";
+  EXPECT_DOUBLE_EQ(both.tokens_per_second, 40 / both.step_seconds);
   EXPECT_EQ(describe_spread(both, 0.02),
             "1.67–4.44 samples/s in 6 steps, median known to 45 %, which is less well than asked for");
 }

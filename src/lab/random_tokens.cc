@@ -111,6 +111,8 @@ TrainingArguments without_files(TrainingArguments args) {
   args.load_best_model_at_end = standard.load_best_model_at_end;
   args.metric_for_best_model = standard.metric_for_best_model;
   args.resume_from_checkpoint = standard.resume_from_checkpoint;
+  args.early_stopping_patience = standard.early_stopping_patience;
+  args.early_stopping_threshold = standard.early_stopping_threshold;
   if (args.lr_scheduler_type == "reduce_lr_on_plateau") {
     args.lr_scheduler_type = standard.lr_scheduler_type;
     args.lr_scheduler_kwargs = standard.lr_scheduler_kwargs;

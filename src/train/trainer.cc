@@ -504,6 +504,7 @@ std::filesystem::path Trainer::save_stopped() {
 
 TrainOutput Trainer::output_of(const TrainingLoop& loop, double seconds) {
   step_seconds_ = loop.step_seconds();
+  step_sizes_ = loop.step_sizes();
   TrainOutput output;
   output.global_step = state_.global_step;
   output.training_loss = (position_.loss_total + position_.loss_since_log) /

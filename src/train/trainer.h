@@ -152,8 +152,9 @@ class Trainer {
   double seconds_to_first_step() const { return seconds_to_first_step_; }
   // What --profile recorded: training or, without training data, evaluate(). Null without --profile.
   const StepProfile* profile() const { return run_->profile(); }
-  // The duration of each optimizer step of the last train().
+  // The duration of each optimizer step of the last train(), and what it computed on.
   const std::vector<double>& step_seconds() const { return step_seconds_; }
+  const std::vector<StepSize>& step_sizes() const { return step_sizes_; }
 
  private:
   void plan();
@@ -217,6 +218,7 @@ class Trainer {
   std::optional<Saved> saved_;
   Progress* progress_ = nullptr;  // of the train() that runs
   std::vector<double> step_seconds_;
+  std::vector<StepSize> step_sizes_;
   double seconds_to_first_step_ = 0;
   double waited_before_ = 0;  // seconds, for other ranks
 };

@@ -140,6 +140,11 @@ TEST(Trainer, LastWindowOfAnEpochMayBeShort) {
   EXPECT_EQ(trainer.train().global_step, 4);  // micro-batches of 8, 8, 8 | 4 an epoch
   EXPECT_EQ(logged(trainer.state(), "epoch"), (std::vector<double>{0.75, 1, 1.75, 2, 2}));
   EXPECT_EQ(trainer.step_seconds().size(), 4U);
+  ASSERT_EQ(trainer.step_sizes().size(), 4U);
+  EXPECT_EQ(trainer.step_sizes()[0].samples, 24);
+  EXPECT_EQ(trainer.step_sizes()[1].samples, 4);
+  EXPECT_EQ(trainer.step_sizes()[0].tokens + trainer.step_sizes()[1].tokens,
+            tiny_samples(28, 5).token_count());
   args.gradient_accumulation_steps = 1;
   args.dataloader_drop_last = true;
   Trainer dropping(model, args, tiny_samples(28, 5));

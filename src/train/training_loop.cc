@@ -134,6 +134,7 @@ void TrainingLoop::run_epoch(const ResumePoint& point, Progress& progress) {
     const double begin = now_seconds();
     step_or_drop(window);
     step_seconds_.push_back(now_seconds() - begin);
+    step_sizes_.push_back({window.samples, window.tokens});
     parts_.reports.add_step(step_seconds_.back(), window.samples);
     const int64_t done = window.first_micro_batch + window.micro_batches;
     state.epoch = static_cast<double>(window.epoch) + static_cast<double>(done) / epoch_batches;

@@ -46,6 +46,12 @@ struct TrainingLoopParts {
   Communicator* ranks = nullptr;  // null: there is one
 };
 
+// What a step computed on.
+struct StepSize {
+  int64_t samples = 0;
+  int64_t tokens = 0;  // of the input, without padding
+};
+
 class TrainingLoop {
  public:
   explicit TrainingLoop(TrainingLoopParts parts);
@@ -60,8 +66,9 @@ class TrainingLoop {
   // Of this call of run().
   int64_t steps() const { return parts_.state.global_step - first_step_; }
   int64_t samples() const { return samples_; }
-  // Seconds of each step.
+  // Seconds of each step, and what it computed on.
   const std::vector<double>& step_seconds() const { return step_seconds_; }
+  const std::vector<StepSize>& step_sizes() const { return step_sizes_; }
   double data_wait_seconds() const;
 
   // Adds loss_scale and skipped_steps, if the run scales its loss.
@@ -109,6 +116,7 @@ class TrainingLoop {
   double last_learning_rate_ = 0;
   double window_wait_seconds_ = 0;
   std::vector<double> step_seconds_;
+  std::vector<StepSize> step_sizes_;
 };
 
 }  // namespace shoehorn
