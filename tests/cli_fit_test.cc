@@ -283,6 +283,64 @@ TEST_F(CliFit, APageHasWhatWasMeasured) {
   for (const char* part : {"step, measured", "Measured, in turns"}) EXPECT_TRUE(contains(page, part)) << part;
 }
 
+// A model that takes 512 tokens, of which texts have some ten: steps of random tokens are of another program, and larger than the
+// budget.
+TEST_F(CliFit, FinalistsAreRunOnTheTextsOfTheRun) {
+  json config = read_json(model() / "config.json");
+  config["max_position_embeddings"] = 512;
+  config["intermediate_size"] = 512;
+  std::filesystem::create_directories(path("long"));
+  write_json_atomic(path("long") / "config.json", config);
+  const std::vector<std::string> of_model = {"--config_name",   path("long"), "--tokenizer_name", model(),
+                                             "--max_seq_length", "512",       "--fix",            "optimizer"};
+  const std::vector<std::string> of_texts = {"--train_file", path("train.csv"),   "--validation_file",
+                                             path("validation.csv"), "--output_dir", output()};
+  const auto result = [&](std::vector<std::string> command, const std::vector<std::string>& more) {
+    command.insert(command.end(), more.begin(), more.end());
+    command.emplace_back("--json");
+    const ProgramRun ended = run(command);
+    EXPECT_EQ(ended.exit_code, 0) << ended.error;
+    return json::parse(ended.output);
+  };
+  const auto peak = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"plan", "--config_name", path("long"), "--tokenizer_name", model(),
+                                      "--max_seq_length", "512", "--per_device_train_batch_size", "16"};
+    return result(words, more)["process_peak_bytes"].get<int64_t>();
+  };
+  const int64_t budget = (peak({}) + peak(of_texts)) / 2;
+  std::vector<std::string> words = {"fit", "--verify", "2", "--effective_batch_size", "16",
+                                    "--memory_budget", std::to_string(budget)};
+  words.insert(words.end(), of_model.begin(), of_model.end());
+  const json found = result(words, of_texts);
+  const json& chosen = found["chosen"];
+  EXPECT_EQ(chosen["step_seconds_are"], "measured") << found["not_measured"];
+  EXPECT_EQ(found["not_measured"], json::array());
+  EXPECT_NEAR(chosen["epoch_seconds"].get<double>(), chosen["step_seconds"].get<double>() * 48 / 16, 1e-9);
+  const auto flags = chosen["flags"].get<std::vector<std::string>>();
+  const json step = result({"bench", "step", "--on_texts", "--no_limits", "--max_steps", "2"}, flags);
+  EXPECT_EQ(step["program"], result({"plan"}, flags)["program"]);
+  const double tokens = step["tokens_per_second"].get<double>() * step["step_seconds"].get<double>();
+  EXPECT_GT(tokens, 16 * 3);
+  EXPECT_LT(tokens, 16 * 24);
+  std::vector<std::string> random = {"bench", "step", "--no_limits", "--max_steps", "2"};
+  random.insert(random.end(), flags.begin(), flags.end());
+  EXPECT_EQ(run(random).exit_code, 2) << "the step that was run before";
+}
+
+TEST_F(CliFit, AFinalistThatCannotRunIsNamed) {
+  directory_.write("three.csv", "text,label\nprea hust,a\nglea,b\nchai trou,c\nstat,a\n");
+  const std::vector<std::string> verified = {"--train_file", path("three.csv"), "--verify", "1"};
+  const json found = fit(verified);
+  EXPECT_EQ(found["chosen"]["step_seconds_are"], "lower bound");
+  ASSERT_EQ(found["not_measured"].size(), 1U);
+  EXPECT_EQ(found["not_measured"][0]["added_flags"], found["chosen"]["added_flags"]);
+  EXPECT_TRUE(contains(found["not_measured"][0]["reason"].get<std::string>(), "--ignore_mismatched_sizes"));
+  const ProgramRun text = run(words("fit", verified));
+  ASSERT_EQ(text.exit_code, 0) << text.error;
+  EXPECT_TRUE(contains(text.output, "not measured         as asked for: [")) << text.output;
+  EXPECT_FALSE(contains(text.output, "--verify 3 measures")) << "that was tried: " << text.output;
+}
+
 // A tier may be allowed without the one below it: what is told then is what these changes reach.
 TEST_F(CliFit, TheLeastBudgetIsOfWhatIsAllowed) {
   const auto least_with = [&](const std::string& allowed) {

@@ -25,6 +25,7 @@
 #include "exec/backends.h"
 #include "io/json_file.h"
 #include "lab/measured_step.h"
+#include "session/batching.h"
 #include "train/planned_run.h"
 
 namespace shoehorn {
@@ -109,27 +110,50 @@ nlohmann::json plan_in_process(const std::vector<std::string>& given, const std:
   return parse_json(finished.output, "shoehorn plan");
 }
 
-struct PlannedBytes {
-  int64_t arenas = 0;
-  int64_t process = 0;  // the peak of the whole process
+struct ExactPlan {
+  int64_t arena_bytes = 0;
+  int64_t process_bytes = 0;  // the peak of the whole process
+  std::string program;        // its hash (session/program_hash.h)
 };
 
-PlannedBytes bytes_of(const nlohmann::json& plan) {
-  return {plan["arena_bytes"].get<int64_t>(), plan["process_peak_bytes"].get<int64_t>()};
+ExactPlan exact_plan_of(const nlohmann::json& plan) {
+  return {plan["arena_bytes"].get<int64_t>(), plan["process_peak_bytes"].get<int64_t>(),
+          plan["program"].get<std::string>()};
 }
 
-// The seconds of a step of each of the flags, whose plans fit, run in processes of their own; nothing where they cannot be
-// run. Two rounds, there and back: the lesser is the one that other programs and a processor that becomes slower have
-// disturbed less.
-std::vector<std::optional<double>> measure(const std::vector<std::vector<std::string>>& runs) {
-  std::vector<std::optional<double>> seconds(runs.size());
-  const auto measure_one = [&](size_t i) {
-    const StepRun run = measure_step(own_program(), joined(runs[i], {"--max_steps", "2"}), {});
-    if (run.is_measured()) seconds[i] = std::min(seconds[i].value_or(run.step_seconds), run.step_seconds);
-  };
-  for (size_t i = 0; i < runs.size(); ++i) measure_one(i);
-  for (size_t i = runs.size(); i-- > 0;) measure_one(i);
-  return seconds;
+// One of the best plans as it is run.
+struct Finalist {
+  std::vector<std::string> flags;  // of bench step
+  std::string program;             // the hash of what is to run; empty: any
+  // Of a mean step of the run. Tokens are 0 where they do not say how long a step takes, for sequences are padded.
+  double samples = 0;
+  double tokens = 0;
+  std::optional<double> seconds = {};  // of such a step
+  std::string reason = {};             // why there are none
+};
+
+std::string first_line_of(const std::string& text) {
+  return text.substr(0, text.find('\n'));
+}
+
+void run_finalist(Finalist& finalist) {
+  const StepRun run = measure_step(own_program(), joined(finalist.flags, {"--max_steps", "2"}), {});
+  if (!run.is_measured()) {
+    finalist.reason = first_line_of(run.reason);
+  } else if (!finalist.program.empty() && run.program != finalist.program) {
+    finalist.reason = "what ran is not the program of the plan";
+  } else {
+    const double seconds = finalist.tokens > 0 ? finalist.tokens / run.tokens_per_second
+                                               : finalist.samples / run.samples_per_second;
+    finalist.seconds = std::min(finalist.seconds.value_or(seconds), seconds);
+  }
+}
+
+// Runs them in processes of their own, in two rounds, there and back: the lesser time is the one that other programs and a
+// processor that becomes slower have disturbed less.
+void run_finalists(std::vector<Finalist>& finalists) {
+  for (Finalist& finalist : finalists) run_finalist(finalist);
+  for (size_t i = finalists.size(); i-- > 0;) run_finalist(finalists[i]);
 }
 
 // The run that is asked for, its data and its machine, and the search; the search refers to the rest.
@@ -194,7 +218,7 @@ void open_fit(const CommandOptions& options, const std::string& machine, OpenedF
   const int64_t all = backend->can_run() ? available_memory_bytes() + process_resident_bytes()
                                          : backend->memory_limit().available_bytes;
   report.budget_bytes = task.arguments.memory_budget.value_or(all) - options.integer("reserve");
-  const PlannedBytes plan = bytes_of(plan_in_process(joined(report.given, opened.machine), opened.batch));
+  const ExactPlan plan = exact_plan_of(plan_in_process(joined(report.given, opened.machine), opened.batch));
   const auto options_of = [&task](const TrainingArguments& args) {
     return session_options_of(*task.source.model, args, {&task.train, &task.validation});
   };
@@ -203,7 +227,7 @@ void open_fit(const CommandOptions& options, const std::string& machine, OpenedF
       PlanSearchOptions{
           .space = std::move(space),
           .budget_bytes = report.budget_bytes,
-          .overhead_bytes = plan.process - plan.arenas,
+          .overhead_bytes = plan.process_bytes - plan.arena_bytes,
           .limits = costs ? costs->limits() : measured_limits(*backend, task.arguments),
           .costs = costs ? &*costs : nullptr,
           .lengths = costs && task.has_samples ? std::optional(sample_lengths(task.train, 1)) : std::nullopt,
@@ -228,18 +252,23 @@ class ExactPlans {
   void plan(const std::vector<PlannedCandidate*>& candidates) {
     std::set<std::vector<std::string>> open;
     for (const PlannedCandidate* candidate : candidates) {
-      if (!bytes_.contains(candidate->run.flags)) open.insert(candidate->run.flags);
+      if (!plans_.contains(candidate->run.flags)) open.insert(candidate->run.flags);
     }
     const std::vector<std::vector<std::string>> flags(open.begin(), open.end());
-    std::vector<PlannedBytes> bytes(flags.size());
+    std::vector<ExactPlan> plans(flags.size());
     run_concurrently(flags.size(), static_cast<size_t>(processors().usable()),
-                     [&](size_t i) { bytes[i] = bytes_of(plan_in_process(planned_, flags[i])); });
-    for (size_t i = 0; i < flags.size(); ++i) bytes_[flags[i]] = bytes[i];
+                     [&](size_t i) { plans[i] = exact_plan_of(plan_in_process(planned_, flags[i])); });
+    for (size_t i = 0; i < flags.size(); ++i) plans_[flags[i]] = std::move(plans[i]);
     for (PlannedCandidate* candidate : candidates) {
-      const PlannedBytes& bytes = bytes_.at(candidate->run.flags);
-      candidate->arena_bytes = bytes.arenas;
-      candidate->process_bytes = bytes.process;
+      const ExactPlan& plan = plans_.at(candidate->run.flags);
+      candidate->arena_bytes = plan.arena_bytes;
+      candidate->process_bytes = plan.process_bytes;
     }
+  }
+
+  // The hash of the program of one that was planned.
+  const std::string& program_of(const PlannedCandidate& planned) const {
+    return plans_.at(planned.run.flags).program;
   }
 
   // Of a list of which no plan beats another; those that another one beats by the exact bytes are left out.
@@ -274,7 +303,7 @@ class ExactPlans {
 
  private:
   std::vector<std::string> planned_;
-  std::map<std::vector<std::string>, PlannedBytes> bytes_;  // by the flags that a candidate adds
+  std::map<std::vector<std::string>, ExactPlan> plans_;  // by the flags that a candidate adds
 };
 
 // What fits is found with the process besides the arenas of the run as asked for. Near the boundary another may fit: the
@@ -295,10 +324,23 @@ void add_exact(const std::set<MathsChange>& allowed, int64_t budget_bytes, FitRe
 }
 
 // The flags of a step of random tokens that is as long as one of the run.
-std::vector<std::string> measured_flags(const std::vector<std::string>& flags, const PlannedTask& task) {
+std::vector<std::string> random_step_flags(const std::vector<std::string>& flags, const PlannedTask& task) {
   const std::optional<int64_t> block = task.arguments.block_size;
   if (!block) return flags;
   return joined(without_row(flags, "block_size"), {"--block_size", std::to_string(*block)});
+}
+
+// Of a run that has texts on these: other batches would be larger, and of another program.
+Finalist finalist_of(const std::vector<std::string>& flags, const std::string& program,
+                     const PlannedTask& task) {
+  const auto samples = static_cast<double>(effective_batch_size(task.arguments));
+  if (!task.has_samples) return {.flags = random_step_flags(flags, task), .samples = samples};
+  const double mean_tokens =
+      static_cast<double>(task.train.token_count()) / static_cast<double>(task.train.size());
+  return {.flags = joined(flags, {"--on_texts"}),
+          .program = program,
+          .samples = samples,
+          .tokens = padding_of(task.arguments) > 0 ? 0 : samples * mean_tokens};
 }
 
 // Medians of a few steps differ by as much from one run to the next.
@@ -315,12 +357,18 @@ void choose(const FitResult& result, ExactPlans& exact_plans, size_t verified, c
   }
   if (report.best.empty()) return;
   report.chosen = 0;
-  std::vector<std::vector<std::string>> runs;
-  for (size_t i = 0; i < std::min(verified, report.best.size()); ++i)
-    runs.push_back(measured_flags(joined(report.given, report.best[i].run.flags), task));
-  const std::vector<std::optional<double>> seconds = measure(runs);
-  for (size_t i = 0; i < seconds.size(); ++i) {
-    if (seconds[i]) report.measured.push_back({*seconds[i], i});
+  std::vector<Finalist> finalists;
+  for (size_t i = 0; i < std::min(verified, report.best.size()); ++i) {
+    finalists.push_back(finalist_of(joined(report.given, report.best[i].run.flags),
+                                    exact_plans.program_of(report.best[i]), task));
+  }
+  run_finalists(finalists);
+  for (size_t i = 0; i < finalists.size(); ++i) {
+    if (finalists[i].seconds) {
+      report.measured.push_back({*finalists[i].seconds, i});
+    } else {
+      report.not_measured.push_back({finalists[i].reason, i});
+    }
   }
   if (report.measured.empty()) return;
   const auto fastest =
@@ -359,7 +407,7 @@ const std::vector<ArgumentSpec>& fit_option_rows() {
       {.name = "verify",
        .kind = kInteger,
        .standard = int64_t{0},
-       .help = "run three steps of each of the best N plans and take the fastest"},
+       .help = "run two steps of each of the best N plans, twice, and take the fastest"},
       link_rows()[0],
       link_rows()[1],
       {.name = "explain",

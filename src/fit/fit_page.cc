@@ -37,7 +37,7 @@ void add_facts(HtmlPage& page, const FitReport& report) {
 
 // The plans that were run beside each other, the chosen one first.
 void add_measured(HtmlPage& page, const FitReport& report) {
-  if (report.measured.empty()) return;
+  if (report.measured.empty() && report.not_measured.empty()) return;
   std::vector<MeasuredStep> steps = report.measured;
   std::stable_partition(steps.begin(), steps.end(),
                         [&](const MeasuredStep& step) { return step.index == report.chosen; });
@@ -48,7 +48,11 @@ void add_measured(HtmlPage& page, const FitReport& report) {
                           format_bytes(plan.process_bytes), added_flags_text(plan)});
   }
   page.add_heading("Measured, in turns");
-  page.add_table(table);
+  if (!table.rows.empty()) page.add_table(table);
+  for (const UnmeasuredStep& step : report.not_measured) {
+    page.add_paragraph(
+        fmt::format("Not measured: {}: {}", added_flags_text(report.best[step.index]), step.reason));
+  }
 }
 
 void add_frontier(HtmlPage& page, const FitReport& report) {

@@ -197,7 +197,8 @@ std::string format_fit(const FitReport& report) {
     text += fmt::format("  step                 {:.3f} s, measured; {}\n", measured->seconds,
                         format_step_time(chosen.time));
   } else {
-    text += fmt::format("  step                 {}; --verify 3 measures\n", format_step_time(chosen.time));
+    text += fmt::format("  step                 {}{}\n", format_step_time(chosen.time),
+                        report.not_measured.empty() ? "; --verify 3 measures" : "");
   }
   if (report.samples_in_epoch > 0) {
     const double step = measured == nullptr ? chosen.step_seconds : measured->seconds;
@@ -212,6 +213,10 @@ std::string format_fit(const FitReport& report) {
     if (other.index == *report.chosen) continue;
     text += fmt::format("  beside it            {:.3f} s, measured: {}\n", other.seconds,
                         added_flags_text(report.best[other.index]));
+  }
+  for (const UnmeasuredStep& other : report.not_measured) {
+    text += fmt::format("  not measured         {}: {}\n", added_flags_text(report.best[other.index]),
+                        other.reason);
   }
   text += fmt::format("\nWhat binds\n{}\nLess memory takes longer\n{}", format_binding(report.binding),
                       heading(chosen.time.is_calibrated));
@@ -267,6 +272,11 @@ nlohmann::json to_json(const FitReport& report) {
     const NamedBytes& part = report.binding.components_of_all_layers[i];
     residents.push_back({{"name", part.name}, {"bytes", part.bytes}});
   }
+  nlohmann::json not_measured = nlohmann::json::array();
+  for (const UnmeasuredStep& step : report.not_measured) {
+    not_measured.push_back(
+        {{"added_flags", report.best[step.index].run.flags}, {"reason", step.reason}});
+  }
   nlohmann::json techniques = nlohmann::json::array();
   for (const TechniqueEffect& effect : result.techniques) {
     techniques.push_back({{"name", effect.name},
@@ -278,6 +288,7 @@ nlohmann::json to_json(const FitReport& report) {
   }
   return {{"chosen",
            report.chosen ? plan_json(report, report.best[*report.chosen], report.chosen) : nlohmann::json()},
+          {"not_measured", not_measured},
           {"budget_bytes", report.budget_bytes},
           {"frontier", frontier},
           {"binding",

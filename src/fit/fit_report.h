@@ -17,6 +17,12 @@ struct MeasuredStep {
   size_t index = 0;  // in FitReport::best
 };
 
+// One that was to be run.
+struct UnmeasuredStep {
+  std::string reason;
+  size_t index = 0;  // in FitReport::best
+};
+
 struct FitReport {
   const FitResult& result;
   MemoryAnatomy binding = {};  // of result.bound
@@ -31,6 +37,7 @@ struct FitReport {
   std::set<MathsChange> allowed = {MathsChange::kExact, MathsChange::kRounding};  // what may change
   std::optional<size_t> chosen = {};                                              // in `best`
   std::vector<MeasuredStep> measured = {};
+  std::vector<UnmeasuredStep> not_measured = {};
   std::string device = {};    // the title of another machine that it is for; empty: this one
   double price_per_hour = 0;  // of the machine, as the user gave it; 0: unknown
 };
@@ -66,8 +73,8 @@ std::string format_why(const FitReport& report);
 // A list of plans as those of "frontier".
 nlohmann::json to_json(const FitReport& report, const std::vector<PlannedCandidate>& plans);
 
-// {"chosen", "frontier", "binding", "least_budget_bytes", "least_budget_flags", "above", "techniques", "plans"}; "chosen" is null
-// where nothing fits, "above" where a higher tier buys nothing.
+// {"chosen", "not_measured", "frontier", "binding", "least_budget_bytes", "least_budget_flags", "above", "techniques", "plans"};
+// "chosen" is null where nothing fits, "above" where a higher tier buys nothing.
 nlohmann::json to_json(const FitReport& report);
 
 }  // namespace shoehorn
