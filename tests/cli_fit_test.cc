@@ -327,6 +327,42 @@ TEST_F(CliFit, FinalistsAreRunOnTheTextsOfTheRun) {
   EXPECT_EQ(run(random).exit_code, 2) << "the step that was run before";
 }
 
+// Ten texts of 3 tokens and one of 52 have 7.5 on average: batches of them are never as large as eleven long ones.
+TEST_F(CliFit, LowerBoundsAreOfTheRealLengths) {
+  const auto texts = [&](const std::string& name, const std::vector<int>& words_of_rows) {
+    std::string csv = "text,label\n";
+    for (size_t i = 0; i < words_of_rows.size(); ++i) {
+      for (int word = 0; word < words_of_rows[i]; ++word) csv += "glea ";
+      csv += i % 2 == 0 ? ",LABEL_0\n" : ",LABEL_1\n";
+    }
+    directory_.write(name, csv);
+    return path(name);
+  };
+  std::vector<int> mixed(11, 1);
+  mixed.back() = 50;
+  const auto bounds = [&](const std::filesystem::path& file, const std::vector<std::string>& more = {}) {
+    std::vector<std::string> words = {"--model_name_or_path", model(), "--train_file", file,
+                                      "--max_seq_length", "64", "--per_device_train_batch_size", "11",
+                                      "--output_dir", output(), "--machine_profile", "a100", "--json"};
+    words.insert(words.end(), more.begin(), more.end());
+    const auto result = [&](const std::string& command) {
+      std::vector<std::string> all = words;
+      all.insert(all.begin(), command);
+      const ProgramRun ended = run(all);
+      EXPECT_EQ(ended.exit_code, 0) << ended.error;
+      return json::parse(ended.output);
+    };
+    const auto of_plan = result("plan")["step_seconds"].get<double>();
+    EXPECT_DOUBLE_EQ(of_plan, result("fit")["techniques"][0]["step_seconds"].get<double>());
+    return of_plan;
+  };
+  const std::filesystem::path file = texts("mixed.csv", mixed);
+  const double bound = bounds(file);
+  EXPECT_LE(bound, bounds(texts("even.csv", std::vector<int>(11, 6))));
+  EXPECT_LT(bound, 0.9 * bounds(texts("long.csv", std::vector<int>(11, 50))));
+  EXPECT_LT(bound, 0.9 * bounds(file, {"--pad_to_max_length"}));
+}
+
 TEST_F(CliFit, AFinalistThatCannotRunIsNamed) {
   directory_.write("three.csv", "text,label\nprea hust,a\nglea,b\nchai trou,c\nstat,a\n");
   const std::vector<std::string> verified = {"--train_file", path("three.csv"), "--verify", "1"};

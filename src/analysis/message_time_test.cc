@@ -128,7 +128,7 @@ TEST_F(RankedSession, AStepHasItsMessagesInIt) {
     const StepTime alone = least_step_time(session, machine_);
     EXPECT_TRUE(alone.lacks_messages);
     EXPECT_TRUE(to_json(alone)["messages"].is_null());
-    const StepTime time = least_step_time(session, machine_, &link_);
+    const StepTime time = least_step_time(session, machine_, {}, &link_);
     ASSERT_TRUE(time.messages);
     EXPECT_FALSE(time.lacks_messages);
     EXPECT_DOUBLE_EQ(time.messages->computing_seconds, alone.seconds);
@@ -136,7 +136,7 @@ TEST_F(RankedSession, AStepHasItsMessagesInIt) {
     EXPECT_LE(time.seconds, time.messages->unhidden_step_seconds() * (1 + 1e-9));
     EXPECT_GE(time.seconds, std::max(alone.seconds, time.messages->seconds));
     const RankLink none{.latency_seconds = 0, .bytes_per_second = 1e30};
-    EXPECT_NEAR(least_step_time(session, machine_, &none).seconds, alone.seconds, 1e-9);
+    EXPECT_NEAR(least_step_time(session, machine_, {}, &none).seconds, alone.seconds, 1e-9);
     EXPECT_NE(format_step_time(time).find("of messages"), std::string::npos);
     EXPECT_NE(format_step_time(alone).find("without the ranks' messages"), std::string::npos);
   }
@@ -148,7 +148,7 @@ TEST_F(RankedSession, OverlapIsThatOfTheMethod) {
   const auto hidden = [&](int64_t stage) {
     SessionOptions of = options(4, stage);
     of.step.ranks.bucket_bytes = 1 << 16;
-    return least_step_time(Session(model_, of), machine_, &link_).messages->hidden_share();
+    return least_step_time(Session(model_, of), machine_, {}, &link_).messages->hidden_share();
   };
   EXPECT_GT(hidden(0), 0.01);
   EXPECT_LT(hidden(2), 0.001);
@@ -157,7 +157,7 @@ TEST_F(RankedSession, OverlapIsThatOfTheMethod) {
 // As plans of each would have it. (Of so small a model a gathered layer is as large as what stage 3 saves.)
 TEST_F(RankedSession, MethodsAreWhatPlansSayOfThem) {
   const auto methods = compare_rank_methods(model_, options(4, 1), [&](const Session& session) {
-    return least_step_time(session, machine_, &link_);
+    return least_step_time(session, machine_, {}, &link_);
   });
   ASSERT_EQ(methods.size(), 4U);
   EXPECT_EQ(methods[0].name, "ddp");

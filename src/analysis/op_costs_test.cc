@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "analysis/analysis_testing.h"
@@ -154,6 +155,39 @@ TEST_F(StepTimeTest, ShortSamplesTakeLessAndAttentionWithTheSquare) {
   EXPECT_DOUBLE_EQ(seconds(128, 128 * 128), calibrated_step_time(*planned, costs).seconds);
   EXPECT_LT(seconds(32, 32 * 32), 0.6 * seconds(128, 128 * 128));
   EXPECT_LT(seconds(32, 32 * 32), 0.999 * seconds(32, 32 * 128)) << "equal tokens, in longer sequences";
+}
+
+TEST_F(StepTimeTest, EveryKindOfTimeIsOfTheLengths) {
+  const auto planned = session(1);
+  const OpCosts costs = plain_costs(*planned);
+  const Device device{.figures = {{"float32", 1e11}, {"bandwidth", 1e10}}};
+  using Lengths = std::optional<SampleLengths>;
+  const std::vector<std::function<double(const Lengths&)>> kinds = {
+      [&](const Lengths& lengths) { return least_step_time(*planned, kMachine, lengths).seconds; },
+      [&](const Lengths& lengths) { return rated_step_time(*planned, device, lengths).seconds; },
+      [&](const Lengths& lengths) { return calibrated_step_time(*planned, costs, lengths).seconds; }};
+  for (size_t kind = 0; kind < kinds.size(); ++kind) {
+    const auto seconds = [&](double mean, double mean_square) {
+      return kinds[kind](SampleLengths{.mean = mean, .mean_square = mean_square, .samples = 8});
+    };
+    EXPECT_DOUBLE_EQ(seconds(128, 128 * 128), kinds[kind]({})) << kind;
+    EXPECT_LT(seconds(32, 32 * 32), 0.6 * seconds(128, 128 * 128)) << kind;
+    EXPECT_LT(seconds(32, 32 * 32), 0.999 * seconds(32, 32 * 128)) << kind;
+  }
+}
+
+// Steps of ten short samples and one long one: their mean is no less than what the mean lengths are said to take at least.
+TEST_F(StepTimeTest, ALowerBoundIsNoMoreThanTheMean) {
+  const auto planned = session(1);
+  const auto seconds = [&](double mean, double mean_square) {
+    return least_step_time(*planned, kMachine,
+                           SampleLengths{.mean = mean, .mean_square = mean_square, .samples = 8})
+        .seconds;
+  };
+  const double mean = (10 * 5.0 + 128) / 11;
+  const double of_batches = (10 * seconds(5, 5 * 5) + seconds(128, 128 * 128)) / 11;
+  EXPECT_LE(seconds(mean, (10 * 5.0 * 5 + 128 * 128) / 11), of_batches);
+  EXPECT_LT(seconds(1, 2), seconds(2, 4)) << "8 tokens are not filled up to 16";
 }
 
 TEST_F(StepTimeTest, LengthsAreThoseOfTheSamples) {

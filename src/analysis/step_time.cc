@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -18,22 +19,30 @@ namespace shoehorn {
 
 namespace {
 
-// How large a call of the program is whose micro-batches have such samples.
-std::vector<int64_t> mean_counts(const Program& program, const SampleLengths& lengths) {
-  const int64_t tokens = std::llround(lengths.mean * static_cast<double>(lengths.samples));
+// A mean between two sizes: where the time is to be a lower bound, the smaller one.
+enum class Between : uint8_t { kLess, kNearest };
+
+// How large a call of the program is whose micro-batches have such samples. Each is filled up to a multiple, of which a lower
+// bound knows nothing.
+std::vector<int64_t> mean_counts(const Program& program, const SampleLengths& lengths, Between between) {
+  const double tokens = lengths.mean * static_cast<double>(lengths.samples);
   std::vector<int64_t> counts;
   for (size_t i = 0; i < program.counts().size(); ++i) {
     const Count& count = program.counts()[i];
     const bool is_input = kBatchAxes[i % kBatchAxes.size()] == BatchAxis::kTokens;
-    counts.push_back(is_input ? std::min(count.maximum, round_up(tokens, count.multiple)) : count.maximum);
+    const int64_t mean = between == Between::kLess ? std::max<int64_t>(1, static_cast<int64_t>(tokens))
+                                                   : round_up(std::llround(tokens), count.multiple);
+    counts.push_back(is_input ? std::min(count.maximum, mean) : count.maximum);
   }
   return counts;
 }
 
 // The program at that size, its attention over sequences as long as a token sees on average.
-Program at_lengths(const Program& program, const SampleLengths& lengths) {
-  Program sized = at_counts(program, mean_counts(program, lengths));
-  const auto attended = std::max<int64_t>(1, std::llround(lengths.attended()));
+Program at_lengths(const Program& program, const SampleLengths& lengths, Between between) {
+  Program sized = at_counts(program, mean_counts(program, lengths, between));
+  const double length = lengths.attended();
+  const auto attended = std::max<int64_t>(
+      1, between == Between::kLess ? static_cast<int64_t>(length) : std::llround(length));
   for (Node& node : sized.nodes()) {
     if (auto* attention = std::get_if<AttentionAttributes>(&node.attributes)) {
       attention->max_query_length = std::min(attention->max_query_length, attended);
@@ -45,7 +54,7 @@ Program at_lengths(const Program& program, const SampleLengths& lengths) {
 
 // The programs of a step as often as they run, each node's time by `node_seconds`; of several ranks with their messages over
 // `link`.
-StepTime time_of_step(const Session& session, const std::optional<SampleLengths>& lengths,
+StepTime time_of_step(const Session& session, const std::optional<SampleLengths>& lengths, Between between,
                       const RankLink* link,
                       const std::function<double(const OpContext& node, double runs)>& node_seconds) {
   StepTime time;
@@ -54,7 +63,7 @@ StepTime time_of_step(const Session& session, const std::optional<SampleLengths>
     const double runs = session.calls_in_step(program);
     if (runs == 0) continue;
     std::optional<Program> shorter;
-    if (lengths) shorter = at_lengths(program, *lengths);
+    if (lengths) shorter = at_lengths(program, *lengths, between);
     const Program& sized = shorter ? *shorter : program;
     const NodeSeconds once = [&](const OpContext& node) { return node_seconds(node, runs); };
     if (time.messages) {
@@ -94,16 +103,18 @@ SampleLengths sample_lengths(const Dataset& dataset, int64_t micro_batch_samples
   return lengths;
 }
 
-StepTime least_step_time(const Session& session, const MachineLimits& limits, const RankLink* link) {
-  return time_of_step(session, {}, link, [&](const OpContext& node, double) {
+StepTime least_step_time(const Session& session, const MachineLimits& limits,
+                         const std::optional<SampleLengths>& lengths, const RankLink* link) {
+  return time_of_step(session, lengths, Between::kLess, link, [&](const OpContext& node, double) {
     const Cost cost = op_info(node.node.kind).cost(node);
     return std::max(cost.flops / limits.product_flops(product_operands(node)),
                     bytes_of(cost) / limits.bytes_per_second);
   });
 }
 
-StepTime rated_step_time(const Session& session, const Device& device, const RankLink* link) {
-  return time_of_step(session, {}, link, [&](const OpContext& node, double) {
+StepTime rated_step_time(const Session& session, const Device& device,
+                         const std::optional<SampleLengths>& lengths, const RankLink* link) {
+  return time_of_step(session, lengths, Between::kLess, link, [&](const OpContext& node, double) {
     const Cost cost = op_info(node.node.kind).cost(node);
     return std::max(cost.flops / device.peak_flops(product_operands(node)),
                     bytes_of(cost) / device.figure("bandwidth"));
@@ -116,7 +127,7 @@ StepTime calibrated_step_time(const Session& session, const OpCosts& costs,
   double computing = 0, unmeasured = 0;
   // Errors of one kind go together; those of several kinds are independent.
   std::map<std::string, double> errors;
-  StepTime time = time_of_step(session, lengths, link, [&](const OpContext& node, double runs) -> double {
+  const auto seconds_of = [&](const OpContext& node, double runs) -> double {
     OpWork work = op_work(node, op_info(node.node.kind).cost(node));
     if (work.flops == 0 && work.bytes == 0) return 0;  // a view
     auto found = known.find(work);
@@ -127,7 +138,8 @@ StepTime calibrated_step_time(const Session& session, const OpCosts& costs,
     errors[work.kind] += seconds * estimate.error;
     if (!estimate.is_measured) unmeasured += seconds;
     return estimate.seconds;
-  });
+  };
+  StepTime time = time_of_step(session, lengths, Between::kNearest, link, seconds_of);
   time.is_calibrated = true;
   if (computing <= 0) return time;
   double squares = 0;

@@ -41,16 +41,18 @@ struct StepTime {
   bool lacks_messages = false;
 };
 
-// Of ranks that are linked by `link`; null: nobody knows how, or there is one rank.
+// Of ranks that are linked by `link`; null: nobody knows how, or there is one rank. With lengths, and batches that are not
+// padded, of a step whose micro-batches are full of such samples; else with every count at its maximum.
 
 // Each node's arithmetic at the machine's rate of products or its bytes at the memory's, whichever takes longer.
-StepTime least_step_time(const Session& session, const MachineLimits& limits, const RankLink* link = nullptr);
+StepTime least_step_time(const Session& session, const MachineLimits& limits,
+                         const std::optional<SampleLengths>& lengths = {}, const RankLink* link = nullptr);
 
 // The same by the peaks and the bandwidth of a data sheet.
-StepTime rated_step_time(const Session& session, const Device& device, const RankLink* link = nullptr);
+StepTime rated_step_time(const Session& session, const Device& device,
+                         const std::optional<SampleLengths>& lengths = {}, const RankLink* link = nullptr);
 
-// Calibrated. With lengths, and batches that are not padded, of a step whose micro-batches are full of such samples; else
-// with every count at its maximum.
+// Calibrated.
 StepTime calibrated_step_time(const Session& session, const OpCosts& costs,
                               const std::optional<SampleLengths>& lengths = {},
                               const RankLink* link = nullptr);

@@ -51,9 +51,9 @@ class StepTimer {
   bool has_times() const { return !machine_.backend->can_run() || calibration_.costs; }
   StepTime time_of(const Session& session) const {
     const RankLink* link = link_ ? &*link_ : nullptr;
-    if (machine_.device) return rated_step_time(session, *machine_.device, link);
+    if (machine_.device) return rated_step_time(session, *machine_.device, lengths_, link);
     if (!machine_.backend->can_run())
-      return least_step_time(session, machine_.backend->measure_limits(), link);
+      return least_step_time(session, machine_.backend->measure_limits(), lengths_, link);
     return calibrated_step_time(session, *calibration_.costs, lengths_, link);
   }
   std::string text_of(const Session& session) const {

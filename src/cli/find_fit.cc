@@ -230,7 +230,7 @@ void open_fit(const CommandOptions& options, const std::string& machine, OpenedF
           .overhead_bytes = plan.process_bytes - plan.arena_bytes,
           .limits = costs ? costs->limits() : measured_limits(*backend, task.arguments),
           .costs = costs ? &*costs : nullptr,
-          .lengths = costs && task.has_samples ? std::optional(sample_lengths(task.train, 1)) : std::nullopt,
+          .lengths = task.has_samples ? std::optional(sample_lengths(task.train, 1)) : std::nullopt,
           .device = opened.planned.device ? &*opened.planned.device : nullptr,
           .link = link.link,
           .backend = backend,

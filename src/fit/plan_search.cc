@@ -135,12 +135,12 @@ std::optional<PlannedCandidate> PlanSearch::plan(const FitCandidate& run, bool i
 StepTime PlanSearch::step_time_of(const FitCandidate& run, const Session& session) const {
   if (session.options().kind == RunKind::kEvaluate) return {};
   const RankLink* link = options_.link ? &*options_.link : nullptr;
-  if (options_.device != nullptr) return rated_step_time(session, *options_.device, link);
-  if (options_.costs == nullptr) return least_step_time(session, options_.limits, link);
-  std::optional<SampleLengths> lengths = options_.lengths;
+  std::optional<SampleLengths> lengths;
+  if (padding_of(run.arguments) == 0) lengths = options_.lengths;
   if (lengths) lengths->samples = run.arguments.per_device_train_batch_size;
-  return calibrated_step_time(session, *options_.costs,
-                              padding_of(run.arguments) == 0 ? lengths : std::nullopt, link);
+  if (options_.device != nullptr) return rated_step_time(session, *options_.device, lengths, link);
+  if (options_.costs == nullptr) return least_step_time(session, options_.limits, lengths, link);
+  return calibrated_step_time(session, *options_.costs, lengths, link);
 }
 
 // Runs that will be asked for in any case, or nearly: planned by as many threads as there are processors.
