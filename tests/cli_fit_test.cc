@@ -143,6 +143,10 @@ TEST_F(CliFit, WhatIsReservedIsLeftFree) {
   const json less = fit({"--memory_budget", "1GiB", "--reserve", "256MiB"});
   EXPECT_EQ(all["budget_bytes"].get<int64_t>() - less["budget_bytes"].get<int64_t>(), int64_t{256} << 20);
   expect_failure(words("fit", {"--memory_budget", "1GiB", "--reserve", "much"}), 2, {"--reserve", "much"});
+  for (const char* reserve : {"1GiB", "2GiB"}) {
+    expect_failure(words("fit", {"--memory_budget", "1GiB", "--reserve", reserve}), 2,
+                   {"[--reserve] expected less than the memory budget of 1.00 GiB, got " + std::string(reserve, 1)});
+  }
 }
 
 TEST_F(CliFit, WithoutClippingTheUpdateInTheBackwardChangesNoBit) {

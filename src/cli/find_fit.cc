@@ -169,6 +169,16 @@ struct OpenedFit {
   FitCandidate asked() const { return {task.arguments, batch}; }
 };
 
+// Of `all_bytes` what --reserve leaves.
+int64_t budget_beside_reserve(const CommandOptions& options, int64_t all_bytes) {
+  const int64_t reserved = options.integer("reserve");
+  if (reserved > 0 && reserved >= all_bytes) {
+    throw user_error("[--reserve] expected less than the memory budget of {}, got {}, which leaves nothing",
+                     format_bytes(all_bytes), format_bytes(reserved));
+  }
+  return all_bytes - reserved;
+}
+
 // `machine`: another one's name or file, or empty.
 void open_fit(const CommandOptions& options, const std::string& machine, OpenedFit& opened, FoundFit& found) {
   std::vector<std::string> given = options.rest;
@@ -217,7 +227,7 @@ void open_fit(const CommandOptions& options, const std::string& machine, OpenedF
   if (!backend->can_run()) report.device = backend->machine().cpu;
   const int64_t all = backend->can_run() ? available_memory_bytes() + process_resident_bytes()
                                          : backend->memory_limit().available_bytes;
-  report.budget_bytes = task.arguments.memory_budget.value_or(all) - options.integer("reserve");
+  report.budget_bytes = budget_beside_reserve(options, task.arguments.memory_budget.value_or(all));
   const ExactPlan plan = exact_plan_of(plan_in_process(joined(report.given, opened.machine), opened.batch));
   const auto options_of = [&task](const TrainingArguments& args) {
     return session_options_of(*task.source.model, args, {&task.train, &task.validation});

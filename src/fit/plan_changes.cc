@@ -101,7 +101,7 @@ std::vector<int64_t> divisors_of(int64_t number) {
 
 std::set<Degree> given_degrees(const TrainingArguments& args,
                                const std::function<bool(std::string_view row)>& sets) {
-  static constexpr std::array<std::pair<std::string_view, Degree>, 24> kRows = {{
+  static constexpr std::array<std::pair<std::string_view, Degree>, 27> kRows = {{
       {"per_device_train_batch_size", Degree::kBatch},
       {"gradient_accumulation_steps", Degree::kBatch},
       {"batch_size_ramp", Degree::kBatch},
@@ -116,7 +116,10 @@ std::set<Degree> given_degrees(const TrainingArguments& args,
       {"bf16", Degree::kPrecision},
       {"fp16", Degree::kPrecision},
       {"mixed_precision", Degree::kPrecision},
+      {"dtype", Degree::kPrecision},
+      {"dtype", Degree::kMasters},
       {"master_weights", Degree::kMasters},
+      {"adafactor", Degree::kOptimizer},
       {"optim", Degree::kOptimizer},
       {"optim_args", Degree::kOptimizer},
       {"lora_rank", Degree::kAdapters},
@@ -132,9 +135,13 @@ std::set<Degree> given_degrees(const TrainingArguments& args,
     return (row == "max_grad_norm" && args.max_grad_norm == 0) ||
            (row == "max_grad_value" && args.max_grad_value == 0);
   };
+  // Weights of float32 say nothing of the type of products.
+  const auto is_of_weights_alone = [&](std::string_view row, Degree degree) {
+    return row == "dtype" && degree == Degree::kPrecision && !args.bf16;
+  };
   std::set<Degree> given;
   for (const auto& [row, degree] : kRows) {
-    if (sets(row) && !clips_nothing(row)) given.insert(degree);
+    if (sets(row) && !clips_nothing(row) && !is_of_weights_alone(row, degree)) given.insert(degree);
   }
   return given;
 }

@@ -157,11 +157,13 @@ TEST(PlanChanges, GroupsOfLayersMayBecomeSingleLayers) {
   EXPECT_FALSE(with_recompute(*single, 1, kOpen).has_value());
 }
 
+// What flags hold.
+std::set<Degree> held(const std::vector<std::string>& flags) {
+  const ParsedArguments arguments = parse_arguments(Command::kPlan, given(flags));
+  return given_degrees(arguments.arguments, [&](std::string_view row) { return arguments.sets(row); });
+}
+
 TEST(PlanChanges, WhatTheUserGaveIsHeld) {
-  const auto held = [](const std::vector<std::string>& flags) {
-    const ParsedArguments arguments = parse_arguments(Command::kPlan, given(flags));
-    return given_degrees(arguments.arguments, [&](std::string_view row) { return arguments.sets(row); });
-  };
   EXPECT_TRUE(held({}).empty());
   EXPECT_EQ(held({"--per_device_train_batch_size", "4"}), std::set{Degree::kBatch});
   EXPECT_EQ(held({"--optim", "adamw_torch"}), std::set{Degree::kOptimizer});
@@ -170,6 +172,34 @@ TEST(PlanChanges, WhatTheUserGaveIsHeld) {
   EXPECT_EQ(held({"--max_grad_norm", "1"}), std::set{Degree::kUpdateInBackward});
   EXPECT_EQ(held({"--max_grad_norm", "0", "--max_grad_value", "1"}), std::set{Degree::kUpdateInBackward});
   EXPECT_TRUE(held({"--max_grad_norm", "0", "--max_grad_value", "0"}).empty()) << "nothing is clipped";
+}
+
+// Another name of a flag holds what the flag holds.
+TEST(PlanChanges, WhatTheUserGaveByAnotherNameIsHeld) {
+  int64_t rewrites = 0;
+  for (const ArgumentSpec& row : argument_table()) {
+    if (row.rewrite == nullptr || row.status != ArgumentStatus::kSupported) continue;
+    std::vector<std::string> texts;
+    for (const ArgumentChoice& choice : row.choices) {
+      if (choice.why.empty()) texts.emplace_back(choice.value);
+    }
+    if (texts.empty()) texts = {"true", "false"};
+    for (const std::string& text : texts) {
+      const std::string flag = fmt::format("--{}={}", row.name, text);
+      const std::set<Degree> by_name = held({"--validation_file=v", flag});
+      for (const auto& [target, meaning] : row.rewrite(text, {})) {
+        const auto is_target = [&](std::string_view other) { return other == target; };
+        for (const Degree degree : given_degrees(parsed({"--validation_file=v", flag}), is_target)) {
+          EXPECT_TRUE(by_name.contains(degree)) << flag << " is of " << degree_name(degree);
+          ++rewrites;
+        }
+      }
+    }
+  }
+  EXPECT_GT(rewrites, 5);
+  EXPECT_EQ(held({"--adafactor"}), std::set{Degree::kOptimizer});
+  EXPECT_EQ(held({"--torch_dtype", "float32"}), std::set{Degree::kMasters}) << "--bf16 computes beside it";
+  EXPECT_EQ(held({"--dtype", "bfloat16"}), (std::set{Degree::kPrecision, Degree::kMasters}));
 }
 
 TEST(PlanChanges, WhatIsForbiddenIsNotAskedFor) {
