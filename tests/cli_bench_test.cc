@@ -181,9 +181,9 @@ TEST_F(CliBench, StepTakesATrainingCommandLine) {
 
 // With all that the run would do besides, of which the programs know the evaluation.
 TEST_F(CliBench, StepOnTextsIsThatOfTheRun) {
-  std::vector<std::string> given = train_words({"--validation_file", path("validation.csv"),
-                                                "--per_device_eval_batch_size", "24", "--eval_strategy",
-                                                "steps", "--eval_steps", "1", "--json"});
+  std::vector<std::string> given =
+      train_words({"--validation_file", path("validation.csv"), "--per_device_eval_batch_size", "24",
+                   "--eval_strategy", "steps", "--eval_steps", "1", "--json"});
   given.erase(given.begin());
   const auto with = [&given](std::vector<std::string> command) {
     command.insert(command.end(), given.begin(), given.end());

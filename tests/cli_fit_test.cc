@@ -144,8 +144,9 @@ TEST_F(CliFit, WhatIsReservedIsLeftFree) {
   EXPECT_EQ(all["budget_bytes"].get<int64_t>() - less["budget_bytes"].get<int64_t>(), int64_t{256} << 20);
   expect_failure(words("fit", {"--memory_budget", "1GiB", "--reserve", "much"}), 2, {"--reserve", "much"});
   for (const char* reserve : {"1GiB", "2GiB"}) {
-    expect_failure(words("fit", {"--memory_budget", "1GiB", "--reserve", reserve}), 2,
-                   {"[--reserve] expected less than the memory budget of 1.00 GiB, got " + std::string(reserve, 1)});
+    expect_failure(
+        words("fit", {"--memory_budget", "1GiB", "--reserve", reserve}), 2,
+        {"[--reserve] expected less than the memory budget of 1.00 GiB, got " + std::string(reserve, 1)});
   }
 }
 
@@ -295,10 +296,11 @@ TEST_F(CliFit, FinalistsAreRunOnTheTextsOfTheRun) {
   config["intermediate_size"] = 512;
   std::filesystem::create_directories(path("long"));
   write_json_atomic(path("long") / "config.json", config);
-  const std::vector<std::string> of_model = {"--config_name",   path("long"), "--tokenizer_name", model(),
-                                             "--max_seq_length", "512",       "--fix",            "optimizer"};
-  const std::vector<std::string> of_texts = {"--train_file", path("train.csv"),   "--validation_file",
-                                             path("validation.csv"), "--output_dir", output()};
+  const std::vector<std::string> of_model = {"--config_name", path("long"),       "--tokenizer_name",
+                                             model(),         "--max_seq_length", "512",
+                                             "--fix",         "optimizer"};
+  const std::vector<std::string> of_texts = {"--train_file",         path("train.csv"), "--validation_file",
+                                             path("validation.csv"), "--output_dir",    output()};
   const auto result = [&](std::vector<std::string> command, const std::vector<std::string>& more) {
     command.insert(command.end(), more.begin(), more.end());
     command.emplace_back("--json");
@@ -307,13 +309,15 @@ TEST_F(CliFit, FinalistsAreRunOnTheTextsOfTheRun) {
     return json::parse(ended.output);
   };
   const auto peak = [&](const std::vector<std::string>& more) {
-    std::vector<std::string> words = {"plan", "--config_name", path("long"), "--tokenizer_name", model(),
-                                      "--max_seq_length", "512", "--per_device_train_batch_size", "16"};
+    std::vector<std::string> words = {
+        "plan",  "--config_name",    path("long"), "--tokenizer_name",
+        model(), "--max_seq_length", "512",        "--per_device_train_batch_size",
+        "16"};
     return result(words, more)["process_peak_bytes"].get<int64_t>();
   };
   const int64_t budget = (peak({}) + peak(of_texts)) / 2;
-  std::vector<std::string> words = {"fit", "--verify", "2", "--effective_batch_size", "16",
-                                    "--memory_budget", std::to_string(budget)};
+  std::vector<std::string> words = {
+      "fit", "--verify", "2", "--effective_batch_size", "16", "--memory_budget", std::to_string(budget)};
   words.insert(words.end(), of_model.begin(), of_model.end());
   const json found = result(words, of_texts);
   const json& chosen = found["chosen"];
@@ -345,9 +349,19 @@ TEST_F(CliFit, LowerBoundsAreOfTheRealLengths) {
   std::vector<int> mixed(11, 1);
   mixed.back() = 50;
   const auto bounds = [&](const std::filesystem::path& file, const std::vector<std::string>& more = {}) {
-    std::vector<std::string> words = {"--model_name_or_path", model(), "--train_file", file,
-                                      "--max_seq_length", "64", "--per_device_train_batch_size", "11",
-                                      "--output_dir", output(), "--machine_profile", "a100", "--json"};
+    std::vector<std::string> words = {"--model_name_or_path",
+                                      model(),
+                                      "--train_file",
+                                      file,
+                                      "--max_seq_length",
+                                      "64",
+                                      "--per_device_train_batch_size",
+                                      "11",
+                                      "--output_dir",
+                                      output(),
+                                      "--machine_profile",
+                                      "a100",
+                                      "--json"};
     words.insert(words.end(), more.begin(), more.end());
     const auto result = [&](const std::string& command) {
       std::vector<std::string> all = words;

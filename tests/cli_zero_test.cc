@@ -90,6 +90,29 @@ TEST_F(CliZero, PlansGroups) {
     EXPECT_TRUE(contains(planned.output, text)) << planned.output;
 }
 
+// One layer, unless that does not fit.
+TEST_F(CliZero, PlansHowFarAheadWeightsAreGathered) {
+  const auto plan = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"plan", "--model",      "bert-base", "--world_size",
+                                      "8",    "--zero_stage", "3",         "--json"};
+    words.insert(words.end(), more.begin(), more.end());
+    const ProgramRun planned = run(words);
+    EXPECT_EQ(planned.exit_code, 0) << planned.error;
+    return nlohmann::json::parse(planned.output);
+  };
+  const auto bytes = [](const nlohmann::json& planned) {
+    return planned.at("process_peak_bytes").get<int64_t>();
+  };
+  const nlohmann::json open = plan({});
+  const nlohmann::json none = plan({"--zero_prefetch_layers", "0"});
+  EXPECT_EQ(open.at("zero_prefetch_layers"), 1);
+  EXPECT_EQ(none.at("zero_prefetch_layers"), 0);
+  ASSERT_GT(bytes(open), bytes(none) + (int64_t{8} << 20));
+  const nlohmann::json tight = plan({"--memory_budget", std::to_string((bytes(open) + bytes(none)) / 2)});
+  EXPECT_EQ(tight.at("zero_prefetch_layers"), 0);
+  EXPECT_LT(bytes(tight), bytes(open));
+}
+
 // A plan of a rank needs no ranks, and each stage holds less.
 TEST_F(CliZero, PlansARankOfMany) {
   int64_t before = std::numeric_limits<int64_t>::max();

@@ -41,8 +41,8 @@ std::vector<int64_t> mean_counts(const Program& program, const SampleLengths& le
 Program at_lengths(const Program& program, const SampleLengths& lengths, Between between) {
   Program sized = at_counts(program, mean_counts(program, lengths, between));
   const double length = lengths.attended();
-  const auto attended = std::max<int64_t>(
-      1, between == Between::kLess ? static_cast<int64_t>(length) : std::llround(length));
+  const auto attended =
+      std::max<int64_t>(1, between == Between::kLess ? static_cast<int64_t>(length) : std::llround(length));
   for (Node& node : sized.nodes()) {
     if (auto* attention = std::get_if<AttentionAttributes>(&node.attributes)) {
       attention->max_query_length = std::min(attention->max_query_length, attended);

@@ -39,7 +39,8 @@ const std::vector<ArgumentSpec>& bench_step_option_rows() {
       {.name = "on_texts",
        .kind = ArgumentKind::kFlag,
        .standard = false,
-       .help = "on the texts of --train_file in the order of training, read by the flags of train, and not on random tokens"},
+       .help =
+           "on the texts of --train_file in the order of training, read by the flags of train, and not on random tokens"},
       {.name = "limits",
        .kind = ArgumentKind::kFlag,
        .standard = true,
@@ -117,10 +118,10 @@ nlohmann::json result_of(const Trainer& trainer, const TrainOutput& output, cons
   for (const StepSize& size : sizes) all = {all.samples + size.samples, all.tokens + size.tokens};
   const auto count = static_cast<double>(steps.size());
   // Steps of random tokens are alike. Of texts one has more tokens than the next: all of them are one measurement.
-  const double all_seconds =
-      is_of_texts ? std::accumulate(steps.begin(), steps.end(), 0.0) : count * seconds;
+  const double all_seconds = is_of_texts ? std::accumulate(steps.begin(), steps.end(), 0.0) : count * seconds;
   nlohmann::json result = {
-      {"step", is_of_texts ? describe_text_step(args, static_cast<double>(all.tokens) / count) : describe_random_step(args)},
+      {"step", is_of_texts ? describe_text_step(args, static_cast<double>(all.tokens) / count)
+                           : describe_random_step(args)},
       {"program", program_hash(trainer.session())},
       {"per_device_train_batch_size", args.per_device_train_batch_size},
       {"gradient_accumulation_steps", args.gradient_accumulation_steps},
@@ -204,13 +205,14 @@ void print_table(const nlohmann::json& result) {
 }  // namespace
 
 CommandHelp help_of_bench_step() {
-  return {.name = "bench step",
-          .introduction =
-              "Speed and memory of the training step with any flags of train, on random tokens or, with --on_texts,\n"
-              "on those of the training file.\n\n"
-              "  shoehorn bench step --model_name_or_path DIR [FLAGS]\n",
-          .own_rows = bench_step_option_rows(),
-          .table = Command::kBenchStep};
+  return {
+      .name = "bench step",
+      .introduction =
+          "Speed and memory of the training step with any flags of train, on random tokens or, with --on_texts,\n"
+          "on those of the training file.\n\n"
+          "  shoehorn bench step --model_name_or_path DIR [FLAGS]\n",
+      .own_rows = bench_step_option_rows(),
+      .table = Command::kBenchStep};
 }
 
 int run_bench_step(const std::vector<std::string>& words) {

@@ -10,9 +10,9 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/memory_limit.h"
+#include "base/plural.h"
 #include "base/process.h"
 #include "base/user_error_kinds.h"
-#include "cli/calibrated_costs.h"
 #include "cli/commands.h"
 #include "cli/link_option.h"
 #include "cli/notice_printer.h"
@@ -20,6 +20,7 @@
 #include "cli/planned_machine.h"
 #include "cli/planned_task.h"
 #include "cli/stage_line.h"
+#include "cli/step_timer.h"
 #include "exec/backend/thread_count.h"
 #include "exec/backends.h"
 #include "fit/memory_refusal.h"
@@ -40,34 +41,6 @@ const std::vector<ArgumentSpec>& plan_option_rows() {
   }();
   return rows;
 }
-
-// How long steps take: of this machine if it is calibrated, of another one at least, by its profile.
-class StepTimer {
- public:
-  StepTimer(const PlannedMachine& machine, std::optional<SampleLengths> lengths, std::optional<RankLink> link)
-      : machine_(machine), lengths_(lengths), link_(std::move(link)) {
-    if (machine_.backend->can_run()) calibration_ = calibrated_costs(machine_.backend, false);
-  }
-  bool has_times() const { return !machine_.backend->can_run() || calibration_.costs; }
-  StepTime time_of(const Session& session) const {
-    const RankLink* link = link_ ? &*link_ : nullptr;
-    if (machine_.device) return rated_step_time(session, *machine_.device, lengths_, link);
-    if (!machine_.backend->can_run())
-      return least_step_time(session, machine_.backend->measure_limits(), lengths_, link);
-    return calibrated_step_time(session, *calibration_.costs, lengths_, link);
-  }
-  std::string text_of(const Session& session) const {
-    if (!has_times()) return calibration_.notice;
-    return fmt::format("A step takes {}{}\n{}", format_step_time(time_of(session)),
-                       machine_.backend->can_run() ? "" : "; not validated", calibration_.notice);
-  }
-
- private:
-  const PlannedMachine& machine_;
-  std::optional<SampleLengths> lengths_;
-  std::optional<RankLink> link_;
-  LoadedCalibration calibration_ = {};
-};
 
 // A process that only evaluates or predicts with the same model, batches and precision, as `eval` and `predict` are; nothing
 // where there is nothing to evaluate.
@@ -117,6 +90,7 @@ nlohmann::json json_of(const Plan& plan) {
   const StepOptions& step = plan.session().options().step;
   if (!step.recompute_set.empty()) result["recompute_set"] = step.recompute_set;
   if (args.world_size > 1) result["sent_in_step"] = to_json(step_traffic(plan.session()));
+  if (step.ranks.stage() == 3) result["zero_prefetch_layers"] = step.ranks.zero_prefetch_layers;
   if (args.world_size > 1) result["mpi"] = to_json(plan.mpi);
   if (plan.link.link) result["message_seconds"] = message_seconds_in_step(plan.session(), *plan.link.link);
   if (!plan.methods.empty()) result["methods"] = to_json(plan.methods, plan.timer.has_times());
@@ -134,13 +108,19 @@ nlohmann::json json_of(const Plan& plan) {
   return result;
 }
 
+std::string format_prefetch(const RankOptions& ranks) {
+  if (ranks.stage() != 3) return {};
+  return fmt::format("Weights are gathered {} ahead\n", plural(ranks.zero_prefetch_layers, "layer"));
+}
+
 std::string format_bytes_of(const TrainingArguments& asked, const Plan& plan) {
   const std::string of_mpi =
       asked.world_size == 1 ? ""
                             : fmt::format("  {:<30}{:>14}   of the process besides the arenas, {}\n", "MPI",
                                           format_bytes(plan.mpi.bytes), describe_source(plan.mpi));
   return format_found_batch_size(asked, plan.trainer.arguments()) + format_forecast(plan.trainer.forecast()) +
-         of_mpi + format_traffic(step_traffic(plan.session()));
+         of_mpi + format_traffic(step_traffic(plan.session())) +
+         format_prefetch(plan.session().options().step.ranks);
 }
 
 std::string format_times_of(const TrainingArguments& asked, const Plan& plan) {
@@ -186,12 +166,15 @@ int run_plan(const std::vector<std::string>& words) {
   }
   const int64_t samples = task.has_samples ? task.train.epoch_size() : 0;
   const MpiMemory mpi = planned_mpi_memory(args.world_size, backend->can_run());
-  std::optional<Trainer> trainer(std::in_place, model, args, std::move(task.train),
-                                 std::move(task.validation),
-                                 TrainerOptions{.backend = backend, .caller_bytes = mpi.bytes});
-  if (lengths) lengths->samples = trainer->arguments().per_device_train_batch_size;  // auto_find_batch_size
   const PlannedLink link = planned_link(options, args.world_size, backend->can_run());
-  const StepTimer timer(machine, lengths, link.link);
+  StepTimer timer(machine, lengths, link.link);
+  std::optional<Trainer> trainer(
+      std::in_place, model, args, std::move(task.train), std::move(task.validation),
+      TrainerOptions{
+          .backend = backend, .caller_bytes = mpi.bytes, .step_seconds = [&timer](const Session& session) {
+            return timer.seconds_on_ranks(session);
+          }});
+  timer.set_micro_batch(trainer->arguments().per_device_train_batch_size);
   Plan plan{.trainer = *trainer, .timer = timer, .link = link, .mpi = mpi, .samples = samples};
   explain(model, plan);
   nlohmann::json json = args.json ? json_of(plan) : nlohmann::json();

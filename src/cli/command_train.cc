@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -27,12 +28,15 @@
 #include "cli/rank_of_process.h"
 #include "cli/resume_command.h"
 #include "cli/score_text.h"
+#include "cli/step_timer.h"
 #include "cli/text_task.h"
 #include "exec/backend/thread_count.h"
+#include "exec/backends.h"
 #include "io/checkpoint_directory.h"
 #include "io/directory_lock.h"
 #include "io/file.h"
 #include "io/json_file.h"
+#include "lab/link_measurement.h"
 #include "ranks/agreement.h"
 #include "ranks/rank_launcher.h"
 #include "ranks/shared_processors.h"
@@ -84,6 +88,20 @@ void check_old_checkpoints(const TrainingArguments& args) {
         "be removed; give another output_dir",
         checkpoint.string());
   }
+}
+
+// Predicts, for ranks that choose what nobody gave, the steps of samples with such lengths on this machine and over the link that
+// `shoehorn topo` measured.
+std::function<std::optional<double>(const Session& session)> rank_step_seconds(const TrainingArguments& args,
+                                                                               const Dataset& samples) {
+  if (args.world_size == 1 || args.zero_stage < 3) return {};
+  std::optional<SampleLengths> lengths;
+  if (!args.pad_to_max_length && samples.size() > 0)
+    lengths = sample_lengths(samples, args.per_device_train_batch_size);
+  return [lengths, link = load_link().link](const Session& session) {
+    const PlannedMachine machine{.backend = make_backend()};
+    return StepTimer(machine, lengths, link).seconds_on_ranks(session);
+  };
 }
 
 TrainerOptions trainer_options(const TrainingArguments& args, const ModelSource& source,
@@ -267,9 +285,11 @@ int run_train(const std::vector<std::string>& words) {
   const bool evaluates = task.validation.size() > 0 && args.do_eval.value_or(true);
   for (const std::string& notice : notices_of_idle_settings(parsed, task.validation.size() > 0, args.task))
     print_text(args, notice + "\n");
+  TrainerOptions options = trainer_options(args, source, ranks);
+  if (is_main) options.step_seconds = rank_step_seconds(args, task.train);
   const std::unique_ptr<Trainer> planned = with_kept_text(kNotBegun, [&] {
     return std::make_unique<Trainer>(*source.model, args, std::move(task.train), std::move(task.validation),
-                                     trainer_options(args, source, ranks));
+                                     std::move(options));
   });
   Trainer& trainer = *planned;
   if (is_main) trainer.add_callback(std::make_shared<ArgumentsFile>(given));

@@ -274,8 +274,7 @@ nlohmann::json to_json(const FitReport& report) {
   }
   nlohmann::json not_measured = nlohmann::json::array();
   for (const UnmeasuredStep& step : report.not_measured) {
-    not_measured.push_back(
-        {{"added_flags", report.best[step.index].run.flags}, {"reason", step.reason}});
+    not_measured.push_back({{"added_flags", report.best[step.index].run.flags}, {"reason", step.reason}});
   }
   nlohmann::json techniques = nlohmann::json::array();
   for (const TechniqueEffect& effect : result.techniques) {

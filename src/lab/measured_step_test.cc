@@ -116,8 +116,8 @@ TEST(BenchRun, Peer) {
 
 TEST(BenchRun, EverySampleAndTheLoadAreKept) {
   FinishedProcess finished = ended(0, "");
-  finished.output =
-      one_line(R"({"samples_per_second": 4.0, "tokens_per_second": 40, "step_seconds": 1.0, "step_samples": [0.9, 1.0, 1.3],
+  finished.output = one_line(
+      R"({"samples_per_second": 4.0, "tokens_per_second": 40, "step_seconds": 1.0, "step_samples": [0.9, 1.0, 1.3],
 "load": {"average_before": 0.5, "average_after": 2, "involuntary_switches": 9, "cpu_share": 0.75}})");
   const StepRun one = read_step(finished, {});
   ASSERT_EQ(one.step_samples, (std::vector<double>{0.9, 1.0, 1.3}));
