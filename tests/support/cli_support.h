@@ -36,6 +36,9 @@ struct ProgramLimits {
 // and with other numbers, whatever is tested.
 std::string without_load_notice(const std::string& text);
 
+// Words of a command, and more of them behind.
+std::vector<std::string> joined(std::vector<std::string> words, const std::vector<std::string>& more);
+
 // For a child of the tests before it becomes a program. Programs take signals, whatever the tests were started under: nohup
 // and a shell's background ignore some.
 void take_signals();
