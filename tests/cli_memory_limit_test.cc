@@ -1,8 +1,13 @@
 // A plan above a limit of the system is refused before it runs, and one below it runs: with cgroups as this
 // machine's kernel has them, and with resource limits. Trees of other systems: base/memory_limit_test.cc.
+#include <unistd.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <thread>
 
+#include "base/memory_cgroup.h"
+#include "base/processors.h"
 #include "cli_support.h"
 #include "io/json_file.h"
 #include "nested_cgroups.h"
@@ -121,6 +126,23 @@ class CliMemoryLimit : public CliTest {
     const ProgramRun trained = run(words("train"), limits);
     EXPECT_EQ(trained.exit_code, 0) << trained.error;
   }
+
+  struct GroupRun {
+    ProgramRun run;
+    size_t most_processes = 0;  // at a time, as they were seen every millisecond
+  };
+  GroupRun run_in(const NestedCgroups& groups, const std::vector<std::string>& words) const {
+    GroupRun done;
+    StartedProgram program(words, directory_.path(), {.cgroup = groups.inner()});
+    std::jthread watch([&](const std::stop_token& is_over) {
+      for (; !is_over.stop_requested(); usleep(1000))
+        done.most_processes = std::max(done.most_processes, processes_of_cgroup(groups.inner()).size());
+    });
+    done.run = program.wait();
+    watch.request_stop();
+    watch.join();
+    return done;
+  }
 };
 
 TEST_F(CliMemoryLimit, CgroupOfVersion1) {
@@ -149,6 +171,25 @@ TEST_F(CliMemoryLimit, EveryPhaseRunsInACgroupOfItsPlanOfVersion2) {
   NestedCgroups groups;
   if (const std::string why = groups.make_version2(); !why.empty()) GTEST_SKIP() << why;
   expect_every_phase_runs_in_its_plan(groups);
+}
+
+// Twice what the search alone holds is no room for as many plans beside it as there are processors.
+TEST_F(CliMemoryLimit, FitPlansAsManyAtATimeAsACgroupHasRoomForOfVersion1) {
+  if (kIsSanitized) GTEST_SKIP() << "a sanitizer takes memory of its own";
+  NestedCgroups groups;
+  if (const std::string why = groups.make_version1(); !why.empty()) GTEST_SKIP() << why;
+  const std::vector<std::string> words = {
+      "fit", "--model", "bert-mini",       "--per_device_train_batch_size",
+      "8",   "--json",  "--memory_budget", "1GiB"};
+  ASSERT_TRUE(groups.set_limit(int64_t{4} << 30));
+  const GroupRun wide = run_in(groups, words);
+  ASSERT_EQ(wide.run.exit_code, 0) << wide.run.error;
+  EXPECT_EQ(wide.most_processes > 2, processors().usable() > 1);
+  ASSERT_TRUE(groups.set_limit(2 * wide.run.peak_bytes));
+  const GroupRun tight = run_in(groups, words);
+  EXPECT_TRUE(tight.run.exit_code == 0 || tight.run.exit_code == 2) << tight.run.exit_code << tight.run.error;
+  EXPECT_EQ(tight.most_processes, 2U) << "the search, and a plan";
+  EXPECT_EQ(groups.oom_kills(), 0);
 }
 
 // At the limit itself: what a plan says it needs is enough, threads' stacks included.

@@ -15,7 +15,6 @@
 #include "base/format.h"
 #include "base/memory_limit.h"
 #include "base/process.h"
-#include "base/processors.h"
 #include "cli/calibrated_costs.h"
 #include "cli/link_option.h"
 #include "cli/planned_machine.h"
@@ -23,6 +22,7 @@
 #include "cli/stage_line.h"
 #include "exec/backend/thread_count.h"
 #include "exec/backends.h"
+#include "fit/plans_at_a_time.h"
 #include "io/json_file.h"
 #include "lab/measured_step.h"
 #include "session/batching.h"
@@ -258,7 +258,7 @@ class ExactPlans {
   // `planned`: the flags of `plan` besides those of each candidate.
   explicit ExactPlans(std::vector<std::string> planned) : planned_(std::move(planned)) {}
 
-  // As many at a time as there are processors. Flags that were asked about before start no process.
+  // As many at a time as processors and memory allow. Flags that were asked about before start no process.
   void plan(const std::vector<PlannedCandidate*>& candidates) {
     std::set<std::vector<std::string>> open;
     for (const PlannedCandidate* candidate : candidates) {
@@ -266,7 +266,7 @@ class ExactPlans {
     }
     const std::vector<std::vector<std::string>> flags(open.begin(), open.end());
     std::vector<ExactPlan> plans(flags.size());
-    run_concurrently(flags.size(), static_cast<size_t>(processors().usable()),
+    run_concurrently(flags.size(), plans_at_a_time(),
                      [&](size_t i) { plans[i] = exact_plan_of(plan_in_process(planned_, flags[i])); });
     for (size_t i = 0; i < flags.size(); ++i) plans_[flags[i]] = std::move(plans[i]);
     for (PlannedCandidate* candidate : candidates) {

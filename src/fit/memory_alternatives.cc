@@ -66,7 +66,7 @@ class Finder {
                  .limits = usual_limits(*asked_options_.backend),
                  .backend = asked_options_.backend,
                  .keeps_code = false,
-                 .plans_at_a_time = 1}) {}
+                 .most_plans_at_a_time = 1}) {}
 
   Alternatives find() && {
     if (asked_options_.kind == RunKind::kEvaluate)

@@ -14,10 +14,10 @@
 
 #include "base/concurrently.h"
 #include "base/error.h"
-#include "base/processors.h"
 #include "base/stop_request.h"
 #include "exec/backend/thread_count.h"
 #include "exec/backends.h"
+#include "fit/plans_at_a_time.h"
 #include "session/batching.h"
 
 namespace shoehorn {
@@ -143,7 +143,7 @@ StepTime PlanSearch::step_time_of(const FitCandidate& run, const Session& sessio
   return calibrated_step_time(session, *options_.costs, lengths, link);
 }
 
-// Runs that will be asked for in any case, or nearly: planned by as many threads as there are processors.
+// Runs that will be asked for in any case, or nearly: planned by as many threads as processors and memory allow.
 void PlanSearch::plan_ahead(const std::vector<FitCandidate>& runs) {
   std::vector<const FitCandidate*> open;
   std::set<std::vector<std::string>> seen;
@@ -152,7 +152,7 @@ void PlanSearch::plan_ahead(const std::vector<FitCandidate>& runs) {
       open.push_back(&run);
   }
   std::vector<std::optional<PlannedCandidate>> planned(open.size());
-  const auto threads = std::min(static_cast<size_t>(processors().usable()), options_.plans_at_a_time);
+  const size_t threads = std::min(plans_at_a_time(), options_.most_plans_at_a_time);
   const int of_kernels = thread_count().threads;
   run_concurrently(
       open.size(), threads, [&](size_t i) { planned[i] = planned_if_possible(*open[i]); },

@@ -81,8 +81,9 @@ struct PlanSearchOptions {
   std::optional<RankLink> link = {};  // between ranks; none: their messages are not in the times
   std::shared_ptr<const Backend> backend = {};
   bool keeps_code = true;  // of kernels, which candidates share, until the search ends
-  // The most threads that plan, of as many as there are processors: each holds the programs of a run.
-  size_t plans_at_a_time = 8;
+  // The most threads that plan, of as many as processors and memory allow (fit/plans_at_a_time.h): each holds the programs of a
+  // run.
+  size_t most_plans_at_a_time = 8;
   // Candidates' arenas may be 1/1024 larger than those of the run that is trained (SessionOptions::is_compared): for a caller
   // that plans what it shows once more.
   bool compares_only = false;

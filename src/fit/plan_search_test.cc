@@ -1,14 +1,20 @@
 #include "fit/plan_search.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <limits>
 #include <mutex>
+#include <set>
+#include <thread>
 
 #include "analysis/analysis_testing.h"
 #include "arguments/shell_word.h"
 #include "base/error_testing.h"
+#include "base/memory_limit.h"
+#include "base/process.h"
+#include "base/sanitizer_testing.h"
 #include "model/task.h"
 #include "models/bert.h"
 #include "train/planned_run.h"
@@ -115,17 +121,51 @@ std::vector<std::vector<std::string>> flags_of(const std::vector<PlannedCandidat
 TEST_F(PlanSearchTest, OneThreadFindsTheSame) {
   const int64_t budget = find(0).least.at(MathsChange::kRounding).process_bytes * 5 / 4;
   const FitResult by_all = find(budget);
-  const FitResult by_one =
-      PlanSearch(
-          *model_, options_of(),
-          {.budget_bytes = budget, .overhead_bytes = kOverhead, .limits = kMachine, .plans_at_a_time = 1})
-          .find(asked_);
+  const FitResult by_one = PlanSearch(*model_, options_of(),
+                                      {.budget_bytes = budget,
+                                       .overhead_bytes = kOverhead,
+                                       .limits = kMachine,
+                                       .most_plans_at_a_time = 1})
+                               .find(asked_);
   EXPECT_EQ(flags_of(by_all.fitting), flags_of(by_one.fitting));
   EXPECT_EQ(flags_of(by_all.frontier), flags_of(by_one.frontier));
   EXPECT_EQ(by_all.plans, by_one.plans);
   ASSERT_EQ(by_all.techniques.size(), by_one.techniques.size());
   for (size_t i = 0; i < by_all.techniques.size(); ++i)
     EXPECT_EQ(by_all.techniques[i].plan.arena_bytes, by_one.techniques[i].plan.arena_bytes);
+}
+
+// Each thread that plans holds a plan: where memory is short there is one.
+TEST_F(PlanSearchTest, AsManyThreadsPlanAsThereIsMemoryFor) {
+  if (testing::kIsSanitized) GTEST_SKIP() << "a sanitizer takes address space of its own";
+  std::mutex mutex;
+  std::set<std::thread::id> threads;
+  const SessionOfArguments of = options_of();
+  const auto recorded = [&](const TrainingArguments& args) {
+    const std::lock_guard lock(mutex);
+    threads.insert(std::this_thread::get_id());
+    return of(args);
+  };
+  const auto threads_that_plan = [&] {
+    threads.clear();
+    PlanSearch(*model_, recorded, {.overhead_bytes = kOverhead, .limits = kMachine}).find_least(asked_);
+    return threads.size();
+  };
+  threads_that_plan();  // the peak of this process has one
+  rlimit limit = {};
+  ASSERT_EQ(getrlimit(RLIMIT_AS, &limit), 0);
+  const rlimit before = limit;
+  const int64_t wide = int64_t{1} << 40;
+  limit.rlim_cur = static_cast<rlim_t>(wide);
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &limit), 0) << "the limit that is read leaves what is not taken";
+  int64_t left = 0;
+  for (const MemoryLimit& one : memory_limits()) {
+    if (one.kind == MemoryLimitKind::kAddressSpace) left = one.available_bytes;
+  }
+  limit.rlim_cur = static_cast<rlim_t>(wide - left + 3 * process_peak_bytes());
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &limit), 0);
+  EXPECT_EQ(threads_that_plan(), 1U);
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &before), 0);
 }
 
 // Ranks share what does not fit one of them, unless that is held.
