@@ -127,6 +127,34 @@ class CliMemoryLimit : public CliTest {
     EXPECT_EQ(trained.exit_code, 0) << trained.error;
   }
 
+  // The plan, and what is a little above or below it, is refused or runs where so much is left: page tables of a gigabyte are
+  // counted, too.
+  void expect_no_kill_about_the_plan(const NestedCgroups& groups) const {
+    const std::vector<std::string> words = words_of_large_weights();
+    std::vector<std::string> plan = words;
+    plan[0] = "plan";
+    plan.emplace_back("--json");
+    constexpr int64_t kWide = int64_t{4} << 30;
+    ASSERT_TRUE(groups.set_limit(kWide));
+    const ProgramLimits limits{.cgroup = groups.inner()};
+    const json wide = parse_json(run(plan, limits).output, "output");
+    ASSERT_TRUE(wide["fits"].get<bool>());
+    if (wide["limit"]["kind"] != "cgroup") GTEST_SKIP() << "the machine has less than 4 GiB left";
+    ASSERT_GT(wide["arena_bytes"].get<int64_t>(), int64_t{1} << 30);
+    const int64_t spare = wide["budget_bytes"].get<int64_t>() - wide["process_peak_bytes"].get<int64_t>();
+    int refused = 0;
+    for (const int64_t beside : {-16, -2, 0, 2, 16}) {
+      ASSERT_TRUE(groups.set_limit(kWide - spare + beside * kMebibyte));
+      const ProgramRun tried = run(words, limits);
+      EXPECT_TRUE(tried.exit_code == 0 || tried.exit_code == 2) << beside << " MiB: " << tried.error;
+      refused += tried.exit_code == 2 ? 1 : 0;
+      fs::remove_all(output());
+    }
+    EXPECT_GT(refused, 0);
+    EXPECT_LT(refused, 5);
+    EXPECT_EQ(groups.oom_kills(), 0);
+  }
+
   struct GroupRun {
     ProgramRun run;
     size_t most_processes = 0;  // at a time, as they were seen every millisecond
@@ -142,6 +170,29 @@ class CliMemoryLimit : public CliTest {
     watch.request_stop();
     watch.join();
     return done;
+  }
+
+  // Weights and states of a gigabyte, and little to compute.
+  std::vector<std::string> words_of_large_weights() const {
+    json config = read_json(model() / "config.json");
+    config.update({{"vocab_size", 160'000}, {"hidden_size", 512}, {"num_attention_heads", 8}});
+    fs::create_directory(path("large"));
+    write_json_atomic(path("large") / "config.json", config);
+    return {"train",
+            "--config_name",
+            path("large").string(),
+            "--tokenizer_name",
+            model().string(),
+            "--train_file",
+            path("validation.csv").string(),
+            "--per_device_train_batch_size",
+            "1",
+            "--max_steps",
+            "1",
+            "--save_strategy",
+            "no",
+            "--output_dir",
+            output().string()};
   }
 };
 
@@ -171,6 +222,13 @@ TEST_F(CliMemoryLimit, EveryPhaseRunsInACgroupOfItsPlanOfVersion2) {
   NestedCgroups groups;
   if (const std::string why = groups.make_version2(); !why.empty()) GTEST_SKIP() << why;
   expect_every_phase_runs_in_its_plan(groups);
+}
+
+TEST_F(CliMemoryLimit, WithWhatThePlanTakesLeftNothingIsKilledInACgroupOfVersion1) {
+  if (kIsSanitized) GTEST_SKIP() << "a sanitizer takes memory of its own";
+  NestedCgroups groups;
+  if (const std::string why = groups.make_version1(); !why.empty()) GTEST_SKIP() << why;
+  expect_no_kill_about_the_plan(groups);
 }
 
 // Twice what the search alone holds is no room for as many plans beside it as there are processors.

@@ -18,6 +18,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// x86-64 and ARM64 with pages of 4 KiB: a table of a page has 512 entries, each for a page or for another table.
+constexpr int64_t kEntriesOfPageTable = 512;
+constexpr int64_t kKernelStackBytes = int64_t{16} << 10;
+
 // The soft limit, the first column behind a name that is padded with spaces; nothing for "unlimited".
 std::optional<int64_t> soft_limit(const fs::path& file, std::string_view name) {
   std::ifstream in(file);
@@ -79,14 +83,21 @@ std::vector<MemoryLimit> memory_limits(const fs::path& root) {
 MemoryLimit binding_memory_limit(const fs::path& root) {
   constexpr int64_t kUnknown = std::numeric_limits<int64_t>::max();
   const std::vector<MemoryLimit> limits = memory_limits(root);
-  const auto least = std::min_element(
-      limits.begin(), limits.end(),
-      [](const MemoryLimit& a, const MemoryLimit& b) { return a.available_bytes < b.available_bytes; });
+  const auto least =
+      std::min_element(limits.begin(), limits.end(), [](const MemoryLimit& a, const MemoryLimit& b) {
+        return room_for_pages(a.kind, a.available_bytes) < room_for_pages(b.kind, b.available_bytes);
+      });
   return least == limits.end() ? MemoryLimit{MemoryLimitKind::kMachine, {}, kUnknown, kUnknown} : *least;
 }
 
 int64_t available_memory_bytes() {
   return binding_memory_limit().available_bytes;
+}
+
+int64_t room_for_pages(MemoryLimitKind kind, int64_t bytes, int64_t threads) {
+  if (kind != MemoryLimitKind::kMachine && kind != MemoryLimitKind::kCgroup) return bytes;
+  const int64_t left = std::max<int64_t>(0, bytes - threads * kKernelStackBytes);
+  return left / kEntriesOfPageTable * (kEntriesOfPageTable - 1);
 }
 
 std::string memory_limit_name(MemoryLimitKind kind) {

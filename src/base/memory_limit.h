@@ -35,11 +35,16 @@ struct MemoryLimit {
 // unreadable sets no limit.
 std::vector<MemoryLimit> memory_limits(const std::filesystem::path& root = "/");
 
-// The limit with the fewest available bytes.
+// The limit that leaves the fewest bytes to a process's pages.
 MemoryLimit binding_memory_limit(const std::filesystem::path& root = "/");
 
 // How many bytes a new allocation can have: available_bytes of the binding limit.
 int64_t available_memory_bytes();
+
+// How many of `bytes` that a limit of the kind leaves can be pages of a process. The machine and cgroups also count what the kernel
+// keeps for it: tables of the pages, 8 bytes for each 4 KiB (also for huge pages, which the kernel may have to split), and a
+// stack for each of `threads` threads. The other kinds count a process's own bytes only.
+int64_t room_for_pages(MemoryLimitKind kind, int64_t bytes, int64_t threads = 0);
 
 // The bytes that this process may still lock in memory: RLIMIT_MEMLOCK (`ulimit -l`) less what it has locked. The largest
 // int64 where there is no limit, or the process has CAP_IPC_LOCK. `root` as above.

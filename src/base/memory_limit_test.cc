@@ -332,6 +332,39 @@ TEST(MemoryLimit, NothingKnownIsNoLimit) {
   EXPECT_GT(binding_of({}).available_mebibytes, int64_t{1} << 40);
 }
 
+TEST(MemoryLimit, PageTablesAndKernelStacksTakeRoomWhereTheyAreCounted) {
+  constexpr int64_t kLeft = int64_t{513} << 20;
+  constexpr int64_t kTables = kLeft / 512;
+  constexpr int64_t kThreeStacks = 48 << 10;
+  for (const MemoryLimitKind kind : {MemoryLimitKind::kMachine, MemoryLimitKind::kCgroup}) {
+    EXPECT_EQ(room_for_pages(kind, kLeft), kLeft - kTables);
+    EXPECT_EQ(room_for_pages(kind, kLeft + kThreeStacks, 3), kLeft - kTables);
+    const int64_t room = room_for_pages(kind, 1000);
+    EXPECT_LE(room, 998);
+    EXPECT_GE(room, 0);
+    EXPECT_EQ(room_for_pages(kind, 0, 3), 0);
+    const int64_t most = std::numeric_limits<int64_t>::max();
+    EXPECT_EQ(room_for_pages(kind, most), most / 512 * 511);
+  }
+  for (const MemoryLimitKind kind : {MemoryLimitKind::kOvercommit, MemoryLimitKind::kAddressSpace,
+                                     MemoryLimitKind::kDataSegment, MemoryLimitKind::kBudget})
+    EXPECT_EQ(room_for_pages(kind, kLeft, 3), kLeft);
+}
+
+// A group with little more left than the address space has less room for pages.
+TEST(MemoryLimit, TheLeastRoomForPagesBinds) {
+  Files files = machine("0::/\n", kDocker2);
+  const auto with_group_of = [&](int64_t mebibytes_left) {
+    add_version2(files, "sys/fs/cgroup", {.limit = mebibytes(mebibytes_left)});
+    files["proc/self/limits"] =
+        "Limit                     Soft Limit           Hard Limit           Units     \n"
+        "Max address space         1258291200           unlimited            bytes     \n";
+    return binding_of(files).kind;
+  };
+  EXPECT_EQ(with_group_of(1001), MemoryLimitKind::kCgroup) << "the address space leaves 1000 MiB";
+  EXPECT_EQ(with_group_of(1003), MemoryLimitKind::kAddressSpace);
+}
+
 TEST(MemoryLimit, OfThisProcess) {
   const MemoryLimit limit = binding_memory_limit();
   EXPECT_GT(limit.available_bytes, 0);

@@ -13,8 +13,6 @@
 #include "base/concurrently.h"
 #include "base/error.h"
 #include "base/format.h"
-#include "base/memory_limit.h"
-#include "base/process.h"
 #include "cli/calibrated_costs.h"
 #include "cli/link_option.h"
 #include "cli/planned_machine.h"
@@ -26,6 +24,7 @@
 #include "io/json_file.h"
 #include "lab/measured_step.h"
 #include "session/batching.h"
+#include "session/memory_forecast.h"
 #include "train/planned_run.h"
 
 namespace shoehorn {
@@ -225,8 +224,7 @@ void open_fit(const CommandOptions& options, const std::string& machine, OpenedF
   report.samples = effective_batch_size(task.arguments);
   report.samples_in_epoch = task.has_samples ? task.train.epoch_size() : 0;
   if (!backend->can_run()) report.device = backend->machine().cpu;
-  const int64_t all = backend->can_run() ? available_memory_bytes() + process_resident_bytes()
-                                         : backend->memory_limit().available_bytes;
+  const int64_t all = whole_process_budget(*backend, backend->memory_limit());
   report.budget_bytes = budget_beside_reserve(options, task.arguments.memory_budget.value_or(all));
   const ExactPlan plan = exact_plan_of(plan_in_process(joined(report.given, opened.machine), opened.batch));
   const auto options_of = [&task](const TrainingArguments& args) {

@@ -119,6 +119,13 @@ int64_t MemoryForecast::arena_bytes() const {
   return bytes;
 }
 
+int64_t whole_process_budget(const Backend& backend, const MemoryLimit& limit, int64_t local_ranks) {
+  const int64_t resident = backend.can_run() ? process_resident_bytes() : 0;
+  const int64_t left =
+      room_for_pages(limit.kind, limit.available_bytes / local_ranks, backend.machine().threads);
+  return std::min(left, std::numeric_limits<int64_t>::max() - resident) + resident;
+}
+
 MemoryForecast forecast_memory(Session& session, std::optional<int64_t> budget, int64_t local_ranks) {
   session.compile();
   return forecast_least_memory(session, budget, local_ranks);
@@ -144,14 +151,10 @@ MemoryForecast forecast_least_memory(const Session& session, std::optional<int64
   forecast.by_role = bytes_by_role(session.state(), plan);
   forecast.by_component = bytes_by_component(session.state(), plan);
   forecast.by_component_kind = bytes_by_component_kind(session.state(), plan);
-  // What this process holds counts where the run would be its own.
-  const int64_t resident = backend.can_run() ? process_resident_bytes() : 0;
   if (backend.can_run()) forecast.planning_peak_bytes = process_peak_bytes();
   forecast.limit =
       budget ? MemoryLimit{MemoryLimitKind::kBudget, {}, *budget, *budget} : backend.memory_limit();
-  forecast.budget_bytes = budget.value_or(
-      std::min(forecast.limit.available_bytes / local_ranks, std::numeric_limits<int64_t>::max() - resident) +
-      resident);
+  forecast.budget_bytes = budget ? *budget : whole_process_budget(backend, forecast.limit, local_ranks);
   forecast.world_size = session.options().step.ranks.world_size;
   forecast.sent_bytes_in_step = session.sent_bytes_in_step(0);
   forecast.local_sgd_steps = session.options().step.ranks.local_steps();

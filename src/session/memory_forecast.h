@@ -65,10 +65,14 @@ struct MemoryForecast {
   std::vector<PhaseForecast> phases() const;
 };
 
+// What the binding limit (base/memory_limit.h) leaves a process of the backend, one of `local_ranks` that take as much: with what
+// this process holds already, where the run would be its own. What the kernel keeps for the process is left out, so that its pages
+// can have it all.
+int64_t whole_process_budget(const Backend& backend, const MemoryLimit& limit, int64_t local_ranks = 1);
+
 // Call it when everything is in memory that the run keeps besides its arenas (tokenizer, data). It compiles
 // the session. The process's overhead is what is resident then, plus what a run is known to add. Without
-// `budget`, the budget is what the binding limit (base/memory_limit.h) leaves now to each of `local_ranks` processes that
-// take as much.
+// `budget`, the budget is whole_process_budget() now.
 MemoryForecast forecast_memory(Session& session, std::optional<int64_t> budget, int64_t local_ranks = 1);
 
 // The same without compiling: a lower bound, for plans that may be given up. (Compiled code stays in the

@@ -2,12 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
 #include <string>
 
 #include "base/process.h"
+#include "exec/backends.h"
 #include "io/test_directory.h"
 #include "train/test_support.h"
 
@@ -76,7 +78,27 @@ TEST(MemoryForecast, BudgetDecides) {
   forecast = forecast_memory(session, std::nullopt);
   EXPECT_EQ(forecast.limit.kind, binding.kind);
   EXPECT_EQ(forecast.limit.path, binding.path);
-  EXPECT_GT(forecast.budget_bytes, forecast.limit.available_bytes) << "it counts what the process has";
+}
+
+// With what the process has already, and without what the kernel keeps for its pages and threads.
+TEST(MemoryForecast, TheBudgetIsWhatTheLimitLeavesToPages) {
+  const BertForSequenceClassification model(tiny_bert(0.1F));
+  const std::unique_ptr<Backend> backend = make_backend();
+  const int64_t threads = backend->machine().threads;
+  constexpr int64_t kLeft = int64_t{512} << 30;
+  const auto expect_budget = [](int64_t budget, int64_t left) {
+    EXPECT_NEAR(static_cast<double>(budget), static_cast<double>(left + process_resident_bytes()), 8 << 20);
+  };
+  const MemoryLimit group{MemoryLimitKind::kCgroup, {}, kLeft, kLeft};
+  expect_budget(whole_process_budget(*backend, group), kLeft - (kLeft >> 9));
+  expect_budget(whole_process_budget(*backend, group, 4), kLeft / 4 - (kLeft >> 11));
+  expect_budget(whole_process_budget(*backend, {MemoryLimitKind::kAddressSpace, {}, kLeft, kLeft}), kLeft);
+  const int64_t most = std::numeric_limits<int64_t>::max();
+  EXPECT_GT(whole_process_budget(*backend, {MemoryLimitKind::kMachine, {}, most, most}), most / 512 * 510);
+  Session session(model, wide_options());
+  const MemoryForecast forecast = forecast_memory(session, std::nullopt);
+  expect_budget(forecast.budget_bytes,
+                room_for_pages(forecast.limit.kind, forecast.limit.available_bytes, threads));
 }
 
 TEST(MemoryForecast, EachPhaseHasItsOwnPeakAndTheLargestIsTheProcesss) {
