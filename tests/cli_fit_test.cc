@@ -18,6 +18,18 @@ using nlohmann::json;
 // pages that it touches, and oneDNN 3 makes its kernels anew.
 constexpr int64_t kProcessTolerance = int64_t{8} << 20;
 
+// What a process may take that was planned to take so much.
+int64_t with_tolerance(int64_t bytes) {
+  return bytes + bytes / 50 + kProcessTolerance;
+}
+
+// `parts` of `all` from the least bytes of a frontier to the most.
+int64_t budget_between(const json& frontier, int64_t parts, int64_t all) {
+  const auto most = frontier.front()["process_peak_bytes"].get<int64_t>();
+  const auto least = frontier.back()["process_peak_bytes"].get<int64_t>();
+  return least + (most - least) * parts / all;
+}
+
 class CliFit : public CliTest {
  protected:
   // Times are lower bounds, whatever the user of this machine has calibrated.
@@ -49,6 +61,18 @@ class CliFit : public CliTest {
     return json::parse(result.output);
   }
 
+  // Under a budget that a process which trains may exceed by the tolerance: it is refused where it differs from its plan.
+  json fit_within(int64_t budget, const std::vector<std::string>& more) const {
+    const json found = fit(joined(more, {"--memory_budget", std::to_string(budget + kProcessTolerance),
+                                         "--reserve", std::to_string(kProcessTolerance)}));
+    EXPECT_EQ(found["budget_bytes"], budget);
+    EXPECT_FALSE(found["chosen"].is_null()) << budget;
+    if (!found["chosen"].is_null()) {
+      EXPECT_LE(found["chosen"]["process_peak_bytes"].get<int64_t>(), budget);
+    }
+    return found;
+  }
+
   // `found`: what fit says of these flags.
   void expect_planned(const json& flags, const json& found) const {
     std::vector<std::string> all = {"plan"};
@@ -67,20 +91,39 @@ class CliFit : public CliTest {
 };
 
 TEST_F(CliFit, TheFlagsTakeWhatIsSaid) {
-  const json found = fit({"--effective_batch_size", "16", "--allow", "numerics"});
+  const std::vector<std::string> how = {"--effective_batch_size", "16", "--allow", "numerics"};
+  const int64_t budget = budget_between(fit(how)["frontier"], 1, 2);
+  const json found = fit_within(budget, how);
   const json& chosen = found["chosen"];
-  const int64_t peak = chosen["process_peak_bytes"].get<int64_t>();
-  EXPECT_LE(peak, found["budget_bytes"].get<int64_t>());
+  ASSERT_FALSE(chosen.is_null());
   const auto flags = chosen["flags"].get<std::vector<std::string>>();
   expect_planned(flags, chosen);
-  std::vector<std::string> train = {"train"};
-  train.insert(train.end(), flags.begin(), flags.end());
-  const ProgramRun trained = run(train);
+  const ProgramRun trained = run(joined({"train"}, flags));
   EXPECT_EQ(trained.exit_code, 0) << trained.error;
-  expect_peak_below(trained, peak + (peak / 50) + (int64_t{8} << 20));
+  expect_peak_below(trained, with_tolerance(chosen["process_peak_bytes"].get<int64_t>()));
+  const ProgramRun anatomy = run(joined(joined({"anatomy"}, flags), {"--no_measure"}));
+  EXPECT_EQ(anatomy.exit_code, 0) << anatomy.error;
   for (const char* key : {"frontier", "binding", "least_budget_bytes", "techniques"})
     EXPECT_FALSE(found[key].empty()) << key;
   EXPECT_FALSE(found["binding"]["residents"].empty());
+}
+
+// Of batches that make a process twice as large as it is without.
+TEST_F(CliFit, WhatTrainsStaysWithinRisingBudgets) {
+  constexpr int kBudgets = 5;
+  directory_.write("train.csv", labelled_csv(8192, 4));
+  const std::vector<std::string> how = {"--effective_batch_size", "8192"};
+  const json frontier = fit(how)["frontier"];
+  ASSERT_GT(budget_between(frontier, 1, 1), budget_between(frontier, 0, 1) + 8 * kProcessTolerance);
+  for (int i = 0; i < kBudgets; ++i) {
+    const int64_t budget = budget_between(frontier, i, kBudgets - 1) + kProcessTolerance / 4;
+    const json chosen = fit_within(budget, how)["chosen"];
+    ASSERT_FALSE(chosen.is_null());
+    const ProgramRun trained = run(joined({"train"}, chosen["flags"].get<std::vector<std::string>>()));
+    ASSERT_EQ(trained.exit_code, 0) << trained.error;
+    expect_peak_below(trained, with_tolerance(budget), chosen["added_flags"].dump());
+    std::filesystem::remove_all(output());
+  }
 }
 
 TEST_F(CliFit, BelowTheLeastBudgetNothingFitsAndAtItSomethingDoes) {
@@ -125,6 +168,7 @@ TEST_F(CliFit, TheChoiceIsTheFastestRowThatFits) {
     const json found = fit(
         {"--effective_batch_size", "8", "--allow", "numerics", "--memory_budget", std::to_string(budget)});
     if (found["chosen"].is_null()) continue;  // the process was larger this time
+    EXPECT_LE(found["chosen"]["process_peak_bytes"].get<int64_t>(), budget);
     for (const json& other : found["frontier"]) {
       if (other["process_peak_bytes"].get<int64_t>() > budget) continue;
       EXPECT_LE(found["chosen"]["step_seconds"].get<double>(), 1.011 * other["step_seconds"].get<double>())
@@ -163,11 +207,8 @@ TEST_F(CliFit, WithoutClippingTheUpdateInTheBackwardChangesNoBit) {
 // Whatever is printed, in every form, is what `plan` says of these flags.
 TEST_F(CliFit, EachRowIsPlannedExactly) {
   const std::vector<std::string> batch = {"--effective_batch_size", "16"};
-  const json free = fit(batch);
-  const auto most = free["frontier"].front()["process_peak_bytes"].get<int64_t>();
-  const auto least = free["frontier"].back()["process_peak_bytes"].get<int64_t>();
-  const json found =
-      fit({"--effective_batch_size", "16", "--memory_budget", std::to_string((most + least) / 2)});
+  const int64_t budget = budget_between(fit(batch)["frontier"], 1, 2);
+  const json found = fit(joined(batch, {"--memory_budget", std::to_string(budget)}));
   ASSERT_FALSE(found["chosen"].is_null());
   for (const json& plan : found["frontier"]) {
     expect_planned(plan["flags"], plan);
@@ -198,17 +239,20 @@ TEST_F(CliFit, EachRowIsPlannedExactly) {
 TEST_F(CliFit, TrainWithFitEqualsItsFlags) {
   const std::vector<std::string> how = {"--effective_batch_size", "16", "--verify", "0"};
   const auto flags = fit(how)["chosen"]["flags"].get<std::vector<std::string>>();
-  std::vector<std::string> train = {"train"};
-  train.insert(train.end(), flags.begin(), flags.end());
-  ASSERT_EQ(run(train).exit_code, 0);
+  const auto predicted = [&] {
+    return read_json(output() / "all_results.json")["memory_process_predicted_bytes"].get<double>();
+  };
+  ASSERT_EQ(run(joined({"train"}, flags)).exit_code, 0);
   const std::string weights = read_text_file(output() / "model.safetensors");
+  const double of_flags = predicted();
   std::filesystem::remove_all(output());
-  std::vector<std::string> fitted = words("train", how);
-  fitted.emplace_back("--fit");
-  const ProgramRun trained = run(fitted);
+  const ProgramRun trained = run(joined(words("train", how), {"--fit"}));
   ASSERT_EQ(trained.exit_code, 0) << trained.error;
   EXPECT_TRUE(contains(trained.output, "What binds")) << trained.output;
   EXPECT_TRUE(read_text_file(output() / "model.safetensors") == weights);
+  if (measures_memory()) {
+    EXPECT_NEAR(predicted(), of_flags, kMebibyte) << "the search leaves nothing in the process";
+  }
 }
 
 TEST_F(CliFit, TheCurveGoesFromTheFastestPlanToTheLeastBudget) {
