@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <functional>
 #include <limits>
+#include <memory>
+#include <nlohmann/json.hpp>
 
 #include "base/error_testing.h"
 #include "exec/backends.h"
-#include "models/bert.h"
+#include "models/registry.h"
 #include "ops/op_info.h"
 #include "passes/pipeline.h"
 #include "passes/recompute_set.h"
@@ -22,23 +24,36 @@ namespace {
 
 constexpr BatchCapacity kCapacity{512, 4, 128};
 
-BertForSequenceClassification bert(int64_t layers) {
-  BertConfig config;
-  config.vocab_size = 100;
-  config.hidden_size = 64;
-  config.num_hidden_layers = layers;
-  config.num_attention_heads = 4;
-  config.intermediate_size = 256;
-  config.max_position_embeddings = 128;
-  return BertForSequenceClassification(config);
+std::unique_ptr<Model> encoder(int64_t layers) {
+  return model_from_json({{"model_type", "bert"},
+                          {"vocab_size", 100},
+                          {"hidden_size", 64},
+                          {"num_hidden_layers", layers},
+                          {"num_attention_heads", 4},
+                          {"intermediate_size", 256},
+                          {"max_position_embeddings", 128}},
+                         "a small BERT");
+}
+
+// With a vocabulary whose loss needs more than a layer.
+std::unique_ptr<Model> decoder(int64_t layers) {
+  return model_from_json({{"model_type", "llama"},
+                          {"vocab_size", 2000},
+                          {"hidden_size", 64},
+                          {"num_hidden_layers", layers},
+                          {"num_attention_heads", 4},
+                          {"num_key_value_heads", 2},
+                          {"intermediate_size", 176},
+                          {"max_position_embeddings", 128}},
+                         "a small Llama", Head::kCausalLanguageModel);
 }
 
 // A step to try settings on.
 struct TrialOf {
-  TrialOf(int64_t layers, const StepOptions& step)
+  TrialOf(const Model& model, const StepOptions& step)
       : options(step),
         backend(make_backend()),
-        family(begin_programs(bert(layers), RunKind::kTrain, kCapacity, {}, options)),
+        family(begin_programs(model, RunKind::kTrain, kCapacity, {}, options)),
         trial(family, options, *backend) {}
 
   StepOptions options;
@@ -50,6 +65,7 @@ struct TrialOf {
 struct Setting {
   std::string name;
   std::function<void(StepOptions&)> set;
+  std::unique_ptr<Model> (*model)(int64_t layers) = encoder;
 };
 
 void PrintTo(const Setting& setting, std::ostream* out) {
@@ -63,6 +79,7 @@ class RecomputeChoiceOf : public ::testing::TestWithParam<Setting> {
     GetParam().set(options);
     return options;
   }
+  static std::unique_ptr<Model> model(int64_t layers) { return GetParam().model(layers); }
 };
 
 std::vector<int64_t> budgets_between(StepTrial& trial, int count) {
@@ -74,7 +91,7 @@ std::vector<int64_t> budgets_between(StepTrial& trial, int count) {
 }
 
 TEST_P(RecomputeChoiceOf, HoldsTheBudgetAndKeepsWhatFits) {
-  TrialOf of(5, step());
+  TrialOf of(*model(5), step());
   for (const int64_t budget : budgets_between(of.trial, 7)) {
     const RecomputeChoice choice = choose_recompute_set(of.trial, {.bytes = budget});
     EXPECT_LE(choice.live_bytes, budget);
@@ -119,7 +136,7 @@ TEST_P(RecomputeChoiceOf, MoreBudgetIsHardlyEverSlower) {
     for (int machine = 0; machine < 4; ++machine) {
       const StepOptions options = step();
       const FixedTarget target(1 + machine);
-      ProgramFamily family = begin_programs(bert(layers), RunKind::kTrain, kCapacity, {}, options);
+      ProgramFamily family = begin_programs(*model(layers), RunKind::kTrain, kCapacity, {}, options);
       StepTrial trial(family, options, target, cost_on_machine(machine));
       double least_seconds = std::numeric_limits<double>::infinity();
       int slower = 0;
@@ -136,7 +153,7 @@ TEST_P(RecomputeChoiceOf, MoreBudgetIsHardlyEverSlower) {
 }
 
 TEST_P(RecomputeChoiceOf, IsNeverSlowerThanGroupsOfLayers) {
-  TrialOf of(6, step());
+  TrialOf of(*model(6), step());
   for (int64_t every = 1; every <= 5; ++every) {
     const TrialOutcome grouped = of.trial.with_groups(every);
     const int64_t budget = of.trial.packed_bytes(grouped.live_bytes);
@@ -148,7 +165,8 @@ TEST_P(RecomputeChoiceOf, IsNeverSlowerThanGroupsOfLayers) {
 // The plan of a session is that of the trial.
 TEST_P(RecomputeChoiceOf, IsWhatASessionPlans) {
   StepOptions options = step();
-  TrialOf of(5, options);
+  const std::unique_ptr<Model> trained = model(5);
+  TrialOf of(*trained, options);
   for (const double fraction : {0.0, 0.3, 0.7}) {
     const RecomputeChoice choice = choose_recompute_set(of.trial, {.fraction = fraction});
     EXPECT_FALSE(choice.names.empty());
@@ -157,29 +175,32 @@ TEST_P(RecomputeChoiceOf, IsWhatASessionPlans) {
     session_options.train = kCapacity;
     session_options.step = options;
     session_options.backend = of.backend;
-    const Session session(bert(5), session_options);
+    const Session session(*trained, session_options);
     EXPECT_EQ(session.options().step.recompute_set, choice.names);
     EXPECT_EQ(session.plan().device().transient_lower_bound_bytes, choice.live_bytes);
     EXPECT_LE(session.plan().device().transient_bytes, choice.budget_bytes);
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Settings, RecomputeChoiceOf,
-                         ::testing::Values(Setting{"fp32", [](StepOptions&) {}},
-                                           Setting{"bf16_update_in_backward",
-                                                   [](StepOptions& o) {
-                                                     o.precision = Precision::kBfloat16;
-                                                     o.update_in_backward = true;
-                                                     o.max_grad_norm = 0;
-                                                   }},
-                                           Setting{"accumulated",
-                                                   [](StepOptions& o) { o.gradient_accumulation_steps = 3; }},
-                                           Setting{"layer_major",
-                                                   [](StepOptions& o) {
-                                                     o.gradient_accumulation_steps = 2;
-                                                     o.accumulation_order = AccumulationOrder::kLayer;
-                                                   }}),
-                         [](const auto& info) { return info.param.name; });
+void set_bf16_update_in_backward(StepOptions& options) {
+  options.precision = Precision::kBfloat16;
+  options.update_in_backward = true;
+  options.max_grad_norm = 0;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Settings, RecomputeChoiceOf,
+    ::testing::Values(Setting{"fp32", [](StepOptions&) {}},
+                      Setting{"bf16_update_in_backward", set_bf16_update_in_backward},
+                      Setting{"accumulated", [](StepOptions& o) { o.gradient_accumulation_steps = 3; }},
+                      Setting{"layer_major",
+                              [](StepOptions& o) {
+                                o.gradient_accumulation_steps = 2;
+                                o.accumulation_order = AccumulationOrder::kLayer;
+                              }},
+                      Setting{"decoder_fp32", [](StepOptions&) {}, decoder},
+                      Setting{"decoder_bf16_update_in_backward", set_bf16_update_in_backward, decoder}),
+    [](const auto& info) { return info.param.name; });
 
 // The fastest of all sets, by trying each.
 double least_seconds(StepTrial& trial, int64_t budget) {
@@ -207,7 +228,7 @@ TEST(RecomputeChoice, IsWithinThreePercentOfTheOptimum) {
     step.precision = precision;
     step.update_in_backward = true;
     step.max_grad_norm = 0;
-    TrialOf of(2, step);
+    TrialOf of(*encoder(2), step);
     for (const int64_t budget : budgets_between(of.trial, 4)) {
       const double best = least_seconds(of.trial, budget);
       EXPECT_LE(choose_recompute_set(of.trial, {.bytes = budget}).seconds, 1.03 * best) << budget;
@@ -216,7 +237,7 @@ TEST(RecomputeChoice, IsWithinThreePercentOfTheOptimum) {
 }
 
 TEST(RecomputeChoice, NamesTheLeastBudget) {
-  TrialOf of(3, {});
+  TrialOf of(*encoder(3), {});
   EXPECT_TRUE(
       contains(refusal_of([&] { choose_recompute_set(of.trial, {.bytes = 1000}); }), "--activation_budget"));
 }
@@ -224,7 +245,7 @@ TEST(RecomputeChoice, NamesTheLeastBudget) {
 TEST(RecomputeChoice, LeavesTheFamilyAsItWas) {
   StepOptions step;
   const auto backend = make_backend();
-  ProgramFamily family = begin_programs(bert(3), RunKind::kTrain, kCapacity, {}, step);
+  ProgramFamily family = begin_programs(*encoder(3), RunKind::kTrain, kCapacity, {}, step);
   const size_t nodes = family.programs[0].nodes().size();
   const size_t storages = family.state->storages().size();
   {
