@@ -68,6 +68,37 @@ TEST_F(CliDecoderTools, TakeTheLengthOfABlock) {
                  {"[--block_size] expected at most 64, the model's positions, got 65"});
 }
 
+// Once, on standard error, where a plan was found.
+TEST_F(CliDecoderTools, SizesThatTheHardwareDislikesAreTold) {
+  const auto told = [&](const std::vector<std::string>& words) {
+    const ProgramRun result = run(joined(words, {"--per_device_train_batch_size", "2", "--json"}));
+    EXPECT_EQ(result.exit_code, 0) << result.error;
+    parse_json(result.output, "output");
+    return result.error;
+  };
+  const auto count_of = [](const std::string& text, const std::string& part) {
+    int count = 0;
+    for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+    return count;
+  };
+  const std::vector<std::string> gpt2 = {"--model_name_or_path", path("gpt2").string(), "--block_size", "24"};
+  for (const char* command : {"plan", "fit"}) {
+    const std::string here = told(joined({command}, gpt2));
+    EXPECT_EQ(count_of(here, "vocabulary 300 (next: 304)"), 1) << command << ": " << here;
+    const std::string there = told(joined(joined({command}, gpt2), {"--bf16", "--machine_profile", "a100"}));
+    EXPECT_EQ(count_of(there,
+                       "multiples of 64 (Tensor Cores of an A100), which these are not: "
+                       "hidden 32 (next: 64), head 16 (next: 64), vocabulary 300 (next: 320)\n"),
+              1)
+        << command << ": " << there;
+    EXPECT_EQ(count_of(told(joined(joined({command}, gpt2), {"--log_level", "error"})), "multiples"), 0);
+    // A classifier has no products with a vocabulary.
+    EXPECT_EQ(
+        count_of(told({command, "--model", "bert-mini", "--bf16", "--machine_profile", "a100"}), "multiples"),
+        0);
+  }
+}
+
 TEST_F(CliDecoderTools, LadderOfADecoder) {
   const json ladder =
       result_of({"bench", "ladder", "--model", path("gpt2").string(), "--sequence_length", "24", "--rungs",

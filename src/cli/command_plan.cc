@@ -14,6 +14,7 @@
 #include "base/process.h"
 #include "base/user_error_kinds.h"
 #include "cli/commands.h"
+#include "cli/disliked_sizes.h"
 #include "cli/link_option.h"
 #include "cli/notice_printer.h"
 #include "cli/pass_table.h"
@@ -205,6 +206,7 @@ int run_plan(const std::vector<std::string>& words) {
     fmt::print("{}", of_times);
   }
   if (!fits) throw DoesNotFit(refusal);
+  tell_disliked_sizes(task, machine);
   return 0;
 }
 

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "cli/calibrated_costs.h"
+#include "cli/disliked_sizes.h"
 #include "cli/link_option.h"
 #include "cli/planned_machine.h"
 #include "cli/planned_task.h"
@@ -483,9 +484,12 @@ void find_fit(const CommandOptions& options, int64_t verified, FoundFit& found, 
     report.binding = opened.search->anatomy_of(found.result.bound);
   }
   add_exact(opened.allowed, report.budget_bytes, found.result);
-  const StageLine line(verified > 0 ? "running the best plans" : "planning the best once more",
-                       opened.task.arguments);
-  choose(found.result, exact_plans, static_cast<size_t>(verified), opened.task, report);
+  {
+    const StageLine line(verified > 0 ? "running the best plans" : "planning the best once more",
+                         opened.task.arguments);
+    choose(found.result, exact_plans, static_cast<size_t>(verified), opened.task, report);
+  }
+  if (report.chosen) tell_disliked_sizes(opened.task, opened.planned);
 }
 
 std::vector<PlannedCandidate> sweep_fit(const CommandOptions& options, FoundFit& found) {

@@ -1,5 +1,7 @@
 #include "lab/hardware_multiples.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -13,11 +15,25 @@ namespace {
 constexpr int64_t kVectorBytes = 64;      // of AVX-512
 constexpr int64_t kHalfVectorBytes = 32;  // of AVX2
 
-int64_t multiple_of_this_run(const std::vector<HardwareMultiple>& multiples) {
+// Null if no row is this run's.
+const HardwareMultiple* row_of_this_run(const std::vector<HardwareMultiple>& multiples) {
   const auto found = std::find_if(multiples.begin(), multiples.end(),
                                   [](const HardwareMultiple& row) { return row.is_this_run; });
-  CHECK(found != multiples.end(), "no row is this run's");
-  return found->multiple;
+  return found == multiples.end() ? nullptr : &*found;
+}
+
+int64_t multiple_of_this_run(const std::vector<HardwareMultiple>& multiples) {
+  const HardwareMultiple* row = row_of_this_run(multiples);
+  CHECK(row != nullptr, "no row is this run's");
+  return row->multiple;
+}
+
+std::vector<HardwareMultiple> tensor_core_multiples() {
+  return {{"fp16", "Tensor Cores", 8},
+          {"fp16", "Tensor Cores of an A100", 64},
+          {"int8", "Tensor Cores", 16},
+          {"tf32", "Tensor Cores", 4},
+          {"fp64", "Tensor Cores", 2}};
 }
 
 }  // namespace
@@ -30,16 +46,40 @@ std::vector<HardwareMultiple> hardware_multiples(DType operands, const MachinePr
   const int64_t of_bf16 = bytes / dtype_bytes(DType::kBF16);
   const bool is_bf16 = operands == DType::kBF16;
   const bool is_fp16 = operands == DType::kF16;
-  return {
-      {"fp16", "Tensor Cores", 8},
-      {"fp16", "Tensor Cores of an A100", 64},
-      {"int8", "Tensor Cores", 16},
-      {"tf32", "Tensor Cores", 4},
-      {"fp64", "Tensor Cores", 2},
-      {"fp32", vectors, of_fp32, !is_bf16 && !is_fp16},
-      {"bf16", machine.bf16_products ? vectors : panels, machine.bf16_products ? of_bf16 : of_fp32, is_bf16},
-      {"fp16", panels, of_fp32, is_fp16},
-  };
+  std::vector<HardwareMultiple> rows = tensor_core_multiples();
+  rows.push_back({"fp32", vectors, of_fp32, !is_bf16 && !is_fp16});
+  rows.push_back(
+      {"bf16", machine.bf16_products ? vectors : panels, machine.bf16_products ? of_bf16 : of_fp32, is_bf16});
+  rows.push_back({"fp16", panels, of_fp32, is_fp16});
+  return rows;
+}
+
+std::vector<HardwareMultiple> hardware_multiples(DType operands, const Device& device) {
+  std::vector<HardwareMultiple> rows = tensor_core_multiples();
+  const char* figure = operands == DType::kF32    ? "tfloat32"
+                       : operands == DType::kBF16 ? "bfloat16"
+                                                  : "float16";
+  if (!device.is_gpu || device.figure(figure) == 0) return rows;
+  // Operands of two bytes are multiplied alike.
+  const char* dtype = operands == DType::kF32 ? "tf32" : "fp16";
+  const bool is_a100 = operands != DType::kF32 && device.name.starts_with("a100");
+  for (HardwareMultiple& row : rows)
+    row.is_this_run = row.dtype == dtype && row.device.ends_with("A100") == is_a100;
+  return rows;
+}
+
+std::string disliked_sizes_notice(const std::vector<HardwareMultiple>& multiples,
+                                  const std::vector<NamedSize>& sizes) {
+  const HardwareMultiple* row = row_of_this_run(multiples);
+  if (row == nullptr) return {};
+  std::vector<std::string> disliked;
+  for (const NamedSize& size : sizes) {
+    const int64_t next = round_up(size.size, row->multiple);
+    if (next != size.size) disliked.push_back(fmt::format("{} {} (next: {})", size.name, size.size, next));
+  }
+  if (disliked.empty()) return {};
+  return fmt::format("Products like sizes that are multiples of {} ({}), which these are not: {}",
+                     row->multiple, row->device, fmt::join(disliked, ", "));
 }
 
 TextTable multiples_table(const std::vector<HardwareMultiple>& multiples) {

@@ -11,6 +11,7 @@
 #include "base/dtype.h"
 #include "lab/text_table.h"
 #include "model/model.h"
+#include "plan/device_catalog.h"
 #include "plan/machine_profile.h"
 
 namespace shoehorn {
@@ -24,6 +25,15 @@ struct HardwareMultiple {
 
 // All rows, including that of this run. `operands` is float32, bfloat16 or float16.
 std::vector<HardwareMultiple> hardware_multiples(DType operands, const MachineProfile& machine);
+
+// The same of a machine of the catalogue, of whose processors the vectors are not known: this run's row is the one of its Tensor
+// Cores, and there is none where they do not multiply such operands.
+std::vector<HardwareMultiple> hardware_multiples(DType operands, const Device& device);
+
+// For people: which of the sizes are no multiples that this run's row likes, and the next ones that are. Empty if all are, or
+// no row is this run's.
+std::string disliked_sizes_notice(const std::vector<HardwareMultiple>& multiples,
+                                  const std::vector<NamedSize>& sizes);
 
 TextTable multiples_table(const std::vector<HardwareMultiple>& multiples);
 // Each size compared with this run's multiple; if it is no multiple, also the next size that is.

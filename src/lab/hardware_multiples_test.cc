@@ -50,6 +50,43 @@ TEST(HardwareMultiples, OfThisRun) {
   EXPECT_NE(of_this_run(DType::kBF16, machine_of("AVX2")).device.find("as fp32"), std::string::npos);
 }
 
+Device gpu(const std::string& name, const std::map<std::string, double>& figures) {
+  return {.name = name, .title = name, .is_gpu = true, .figures = figures};
+}
+
+// GPT-2's vocabulary of 50257, which its own users pad to 50304.
+TEST(HardwareMultiples, OfAMachineOfTheCatalogue) {
+  const Device a100 = gpu("a100-80gb", {{"tfloat32", 1}, {"bfloat16", 1}, {"float16", 1}});
+  const Device v100 = gpu("v100-16gb", {{"float32", 1}, {"float16", 1}});
+  const std::vector<NamedSize> gpt2 = model_of_shape("gpt2")->product_sizes();
+  const auto notice = [&](DType operands, const Device& device) {
+    return disliked_sizes_notice(hardware_multiples(operands, device), gpt2);
+  };
+  EXPECT_EQ(
+      notice(DType::kBF16, a100),
+      "Products like sizes that are multiples of 64 (Tensor Cores of an A100), which these are not: vocabulary 50257 "
+      "(next: 50304)");
+  EXPECT_EQ(notice(DType::kF16, a100), notice(DType::kBF16, a100));
+  EXPECT_EQ(
+      notice(DType::kF32, a100),
+      "Products like sizes that are multiples of 4 (Tensor Cores), which these are not: vocabulary 50257 (next: 50260)");
+  EXPECT_EQ(
+      notice(DType::kF16, v100),
+      "Products like sizes that are multiples of 8 (Tensor Cores), which these are not: vocabulary 50257 (next: 50264)");
+  EXPECT_EQ(notice(DType::kF32, v100), "");
+  EXPECT_EQ(notice(DType::kBF16, v100), "");
+  EXPECT_EQ(notice(DType::kF32, {.name = "epyc", .figures = {{"float32", 1}}}), "");
+}
+
+TEST(HardwareMultiples, NoticeHasEachSizeThatIsNoMultiple) {
+  const std::vector<HardwareMultiple> multiples = hardware_multiples(DType::kF32, machine_of("AVX-512"));
+  EXPECT_EQ(
+      disliked_sizes_notice(multiples, {{"hidden", 1024}, {"head", 20}, {"vocabulary", 30522}}),
+      "Products like sizes that are multiples of 16 (this processor's vectors, AVX-512), which these are not: head 20 "
+      "(next: 32), vocabulary 30522 (next: 30528)");
+  EXPECT_EQ(disliked_sizes_notice(multiples, {{"hidden", 1024}}), "");
+}
+
 TEST(HardwareMultiples, SizesOfAModel) {
   const std::vector<HardwareMultiple> multiples =
       hardware_multiples(DType::kBF16, machine_of("AVX-512 with BF16", true));
