@@ -267,6 +267,8 @@ ENTRIES = [
         ("build/shoehorn", "minilm", "mrpc"), most_runs=1, exits=(0, 1),
     ),
     Entry("fit_choice", "bench/fit_choice.py --calibrate --json -", 14, 4, ("build/shoehorn",), most_runs=1, exits=(0, 1)),
+    # It plans for a machine of the catalogue: the same numbers everywhere.
+    Entry("catalog_ladder", "bench/catalog_ladder.py --json -", 0.2, 2, ("build/shoehorn",), most_runs=1),
     Entry("demo", "demo/run.sh build/shoehorn", 1.5, 2, ("build/shoehorn", "minilm", "fortunes"), output="demo"),
     Entry("demo_lm", "demo/language_model.sh build/shoehorn", 3, 2, ("build/shoehorn", "fortunes"), output="demo_lm"),
     Entry("fresh_bookworm", "scripts/fresh_machine.sh bookworm demo", 25, 4, ("root",), output="fresh_machine", most_runs=1),

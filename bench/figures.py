@@ -9,6 +9,7 @@ import statistics
 import typing
 
 import campaign_entries as entries
+import catalog_ladder
 import epoch_time
 import fit_choice
 import recompute_budget
@@ -324,6 +325,28 @@ def fit_choice_table(machine):
     ]
     goals = [f"`{choice}`, times; goal {goal}" for choice, (_, goal) in fit_choice.CHOICES.items()]
     return ("budget, MiB", f"the fastest of {len(output['points'])}", *goals), rows
+
+
+def catalog_ladder_table(machine):
+    rungs = newest(machine.of("catalog_ladder"))["rungs"]
+    rows = [
+        [
+            rung["setting"], f"{rung['best_samples_per_second']:.2f}", f"{rung['guides_samples_per_second']:.2f}",
+            f"{catalog_ladder.reached(rung):.2f}", f"{100 * error:+.1f}", f"{rung['planned_bytes'] / MIB:,.0f}", f"{rung['guides_bytes'] / MIB:,.0f}",
+        ]
+        for rung, error in zip(rungs, catalog_ladder.ratio_errors(rungs))
+    ]  # fmt: skip
+    return ("BERT-large, 512 tokens", "at best, samples/s", "guides", "share reached", "error of its ratio, %", "MiB here", "guides"), rows
+
+
+def catalog_ladder_footnote(machine):
+    rungs = newest(machine.of("catalog_ladder"))["rungs"]
+    errors = [100 * abs(error) for error in catalog_ladder.ratio_errors(rungs)]
+    share = statistics.median(map(catalog_ladder.reached, rungs))
+    return (
+        f"A share of {share:.2f} is reached in the median. With it in all settings, speeds are wrong by {statistics.median(errors):.1f}% in the median, "
+        f"by {max(errors):.1f}% at most."
+    )
 
 
 def limits_table(machine):
@@ -659,6 +682,7 @@ FIGURES = [
     Figure("predict_times", ("predict_times",), predict_times_table, only_newest=True),
     Figure("epoch_time", ("epoch_time",), epoch_time_table, only_newest=True),
     Figure("fit_choice", ("fit_choice",), fit_choice_table, only_newest=True),
+    Figure("catalog_ladder", ("catalog_ladder",), catalog_ladder_table, catalog_ladder_footnote, only_newest=True),
     Figure("lora", LORA_PLANS, lora_table),
     Figure("rank_plans", RANK_PLANS, rank_plan_table, only_newest=True),
     Figure("optimizers", tuple(OPTIMIZER_PLANS), optimizer_plan_table),

@@ -22,9 +22,10 @@ sys.path.insert(0, str(ROOT / "bench"))
 
 import campaign  # noqa: E402
 import campaign_entries  # noqa: E402
+import catalog_ladder  # noqa: E402
 import compare  # noqa: E402
-import figures  # noqa: E402
 import epoch_time  # noqa: E402
+import figures  # noqa: E402
 import fit_choice  # noqa: E402
 import loaded  # noqa: E402
 import predict_times  # noqa: E402
@@ -54,6 +55,11 @@ def compared(ours, theirs):
     """An output of compare.py whose sides ran once at these samples a second."""
     run = lambda rate: {"samples_per_second": rate, "first_step_seconds": 2.0, "peak_bytes": 2**30, "limit_share": 0.5}
     return [{"runs": {"ours": [run(ours)], "theirs": [run(theirs)]}}]
+
+
+def catalog_rung(setting, best, guides):
+    speeds = {"best_samples_per_second": best, "guides_samples_per_second": guides}
+    return {"setting": setting, "flags": [], **speeds, "planned_bytes": 2**30, "guides_bytes": 2**31}
 
 
 def rung(name, seconds):
@@ -144,6 +150,7 @@ def example_output(name):
         "predict_times": {"points": 2, "absolute_error": {"median": 0.05, "p95": 0.1}, "ratio_error": {"median": 0.02, "p95": 0.07}},
         "epoch_time": {"samples": 8, "rounds": {"batch 16": [{"predicted": 9.0, "measured": 10.0}]}},
         "fit_choice": {"points": [{}, {}], "budgets": [{"budget_bytes": 2**30, "fastest": "8 × 1", "times": {"fit": 1.05, "fit --verify 3": 1.0}}]},
+        "catalog_ladder": {"machine": "v100", "rungs": [catalog_rung("batch 4", 16.0, 8.0), catalog_rung("fp16", 64.0, 16.0)]},
         "search_speed": {"cases": [{"name": "fit", "runs": [{"seconds": 2.0, "peak_bytes": 2**27}]}]},
         "tokenizer": [{"texts": "pairs", "threads": 1, "rates": rates}],
         "demo": {"seconds": 60.0, "lines": demo_lines, "results": {"train_runtime": 30.0, "eval_accuracy": 0.7}},
@@ -478,7 +485,7 @@ class Compare(unittest.TestCase):
 
 
 class ChoicesOfFit(unittest.TestCase):
-    """fit_choice.py, recompute_budget.py, predict_times.py and epoch_time.py, without their processes."""
+    """fit_choice.py, recompute_budget.py, predict_times.py, epoch_time.py and catalog_ladder.py, without their processes."""
 
     def test_a_grid_has_every_division_and_no_two_alike(self):
         grid = fit_choice.grid(8)
@@ -504,6 +511,10 @@ class ChoicesOfFit(unittest.TestCase):
         runs = {"nothing": [1, 10, 2], "half": [1.1, 10, 3], "quarter": [1, 20, 4], "every layer": [2, 20, 4]}
         steps = {setting: [{"step_seconds": seconds} for seconds in made] for setting, made in runs.items()}
         self.assertEqual(recompute_budget.times(steps), {"nothing": 1, "half": 1.1, "quarter": 2, "every layer": 2})
+
+    def test_a_catalogues_ratios_leave_out_the_share_that_is_reached(self):
+        rungs = [catalog_rung("a", 10.0, 5.0), catalog_rung("b", 20.0, 10.0), catalog_rung("c", 10.0, 4.0)]
+        self.assertEqual(catalog_ladder.ratio_errors(rungs), [0, 0, 0.25])
 
     def test_ratios_leave_out_what_all_predictions_are_off_by(self):
         made = lambda *rounds: [{"predicted": predicted, "measured": measured} for predicted, measured in rounds]
