@@ -341,7 +341,16 @@ class Applier {
     const std::string threshold = "zero_optimization.stage3_param_persistence_threshold";
     if (const auto elements = whole(threshold, 0))
       match_.set(threshold, "zero_persistence_threshold", *elements);
+    set_group();
     set_bucket();
+  }
+
+  void set_group() {
+    const std::string key = "zero_optimization.mics_shard_size";
+    const std::optional<double> ranks = number(key, -1);
+    if (!ranks || *ranks == -1) return;
+    if (*ranks < 1) throw wrong(key, "as many ranks as share, or -1: all do");
+    match_.set(key, "zero_group_size", *whole(key, 1));
   }
 
   // DeepSpeed counts elements, which are fp32 in a sum.

@@ -229,6 +229,20 @@ TEST(DeepspeedConfig, StagesOfZeroAreTaken) {
   EXPECT_TRUE(contains(refusal(R"({"zero_optimization": {"stage": 4}})"), "expected 0, 1, 2 or 3, got 4"));
 }
 
+TEST(DeepspeedConfig, MicsSharesInGroups) {
+  const auto of = [](const std::string& size) {
+    return R"({"zero_optimization": {"stage": 3, "mics_shard_size": )" + size + "}}";
+  };
+  EXPECT_EQ(arguments_of(of("2"), {}, 4).zero_group_size, 2);
+  EXPECT_EQ(arguments_of(of("2"), {"--zero_group_size", "2"}, 4).zero_group_size, 2);
+  for (const char* none : {"-1", "\"auto\""})
+    EXPECT_FALSE(arguments_of(of(none), {}, 4).zero_group_size.has_value()) << none;
+  EXPECT_TRUE(contains(refusal(of("2"), {"--zero_group_size", "4"}, 4), "mics_shard_size is 2"));
+  EXPECT_TRUE(contains(refusal(of("0"), {}, 4),
+                       "mics_shard_size] expected as many ranks as share, or -1: all do, got 0"));
+  EXPECT_TRUE(contains(refusal(of("1.5"), {}, 4), "mics_shard_size] expected an integer of 1 or more"));
+}
+
 TEST(DeepspeedConfig, WhatHasNoEffectIsSaid) {
   const ParsedArguments parsed = parse_arguments(
       Command::kTrain, {"--model_name_or_path", "bert", "--train_file", "t.csv", "--deepspeed", kAuto});

@@ -32,6 +32,8 @@ struct Key {
 
 constexpr std::string_view kOffload = "states and weights stay in the rank's memory; leave device at none";
 constexpr std::string_view kOtherParallel = "ranks are data parallel: launch them with `shoehorn launch`";
+constexpr std::string_view kOnePartition =
+    "weights are gathered from all ranks that share them; --zero_group_size says how many do";
 constexpr std::string_view kTraces = "--profile N measures N steps by operation";
 constexpr std::string_view kGradientType = "gradients are summed in the type that they are computed in";
 constexpr std::string_view kReportFiles =
@@ -160,13 +162,13 @@ const std::vector<Key>& keys() {
       {"zero_optimization.cpu_offload", kNotYet, kOffload},
       {"zero_optimization.cpu_offload_param", kNotYet, kOffload},
       {"zero_optimization.cpu_offload_use_pin_memory", kSilent},
-      {"zero_optimization.zero_hpz_partition_size", kNotYet, "weights are sharded over all ranks", "1"},
+      {"zero_optimization.zero_hpz_partition_size", kNotYet, kOnePartition, "1"},
       {"zero_optimization.zero_quantized_weights", kNotYet, "messages have the type of what they carry"},
       {"zero_optimization.zero_quantized_nontrainable_weights", kNotYet, "base models are not quantized"},
       {"zero_optimization.zero_quantized_gradients", kNotYet, "messages have the type of what they carry"},
       {"zero_optimization.zeropp_loco_param", kNotYet, "messages have the type of what they carry"},
-      {"zero_optimization.mics_shard_size", kNotYet, "weights are sharded over all ranks", "-1"},
-      {"zero_optimization.mics_hierarchical_params_gather", kNotYet, "weights are sharded over all ranks"},
+      {"zero_optimization.mics_shard_size"},
+      {"zero_optimization.mics_hierarchical_params_gather", kNotYet, kOnePartition},
       {"zero_allow_untested_optimizer", kNoEffect},
       {"zero_force_ds_cpu_optimizer", kNoEffect},
       {"aio.block_size", kSilent},
