@@ -470,6 +470,21 @@ TEST_F(CliLaunch, ARestartHasOneRankLess) {
       << "the configuration says another number of micro-batches";
 }
 
+// Ranks that share in groups are as many again, where one less would leave a group that is not whole.
+TEST_F(CliLaunch, ARestartHasWholeGroups) {
+  const auto restarted = [&](const char* ranks, const std::vector<std::string>& flags) {
+    fs::remove(path("starts"));
+    const std::vector<std::string> words = {"--nproc_per_node", ranks, "--max_restarts", "1"};
+    EXPECT_EQ(launched("exit 9\n", words, train_words(flags)).wait().exit_code, 9);
+    return starts();
+  };
+  const std::vector<std::string> in_pairs = {"--zero_stage", "3", "--zero_group_size", "2"};
+  EXPECT_TRUE(contains(restarted("4", in_pairs), "\n-n 4 "));
+  EXPECT_TRUE(contains(restarted("4", {"--fsdp", "hybrid_shard"}), "\n-n 4 ")) << "a group is a host";
+  EXPECT_TRUE(contains(restarted("4", {"--zero_stage", "3"}), "\n-n 3 ")) << "all share";
+  EXPECT_TRUE(contains(restarted("4", {"--zero_group_size", "2"}), "\n-n 3 ")) << "none share";
+}
+
 TEST_F(CliLaunch, NoRestartHelpsAMistakeOrIsWithoutLimit) {
   EXPECT_EQ(launched("exit 2\n", {"--max_restarts", "3"}, train_words()).wait().exit_code, 2);
   EXPECT_EQ(number_of_starts(), 1) << "a mistake of the arguments";

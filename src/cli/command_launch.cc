@@ -165,12 +165,19 @@ std::vector<std::string> same_steps(const ParsedArguments& asked, int64_t ranks)
   return flags;
 }
 
+// True if so many ranks make whole groups that share (--zero_group_size). A group that is a host (0) has as many as every
+// other, and with a rank less one would have fewer.
+bool make_whole_groups(const TrainingArguments& args, int64_t ranks) {
+  if (args.zero_stage == 0 || !args.zero_group_size || ranks == 1) return true;
+  return *args.zero_group_size > 0 && ranks % *args.zero_group_size == 0;
+}
+
 // True if one rank less can take the run's steps. With local SGD each has an optimizer of its own, with DataParallel one
 // micro-batch. Ranks that find their micro-batch themselves say nothing of its size here.
 bool can_lose_a_rank(const LaunchedRun& run, const ParsedArguments& asked) {
   const TrainingArguments& args = asked.arguments;
   if (run.keeps_ranks || run.ranks == 1 || args.auto_find_batch_size || args.local_sgd_steps > 0 ||
-      are_replicas(args))
+      are_replicas(args) || !make_whole_groups(args, run.ranks - 1))
     return false;
   const int64_t ranks = run.ranks - 1;
   const std::vector<std::string> added = same_steps(asked, ranks);
