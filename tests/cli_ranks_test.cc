@@ -425,6 +425,21 @@ TEST_F(CliLaunch, MistakesAreToldBeforeRanksAreStarted) {
                  {"[--learnign_rate] expected a known flag", "learning_rate"});
 }
 
+// Those of other launchers say what to give here, unless they ask for nothing.
+TEST_F(CliLaunch, FlagsOfOtherLaunchersSayWhatToGive) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> flags = {
+      {{"--nnodes", "2"}, "torchrun and Accelerate; give --hostfile"},
+      {{"--num_machines", "2"}, "torchrun and Accelerate; give --hostfile"},
+      {{"--node_rank", "1"}, "launch is called on one host"},
+      {{"--master_addr", "10.0.0.1"}, "leave it out"},
+      {{"--master_port", "29500"}, "leave it out"}};
+  for (const auto& [flag, said] : flags) {
+    std::vector<std::string> words = {"launch", "--nproc_per_node", "2", flag[0], flag[1], "train"};
+    expect_failure(words, 2, {"[" + flag[0] + "] expected a flag of Shoehorn, got one of", said});
+  }
+  EXPECT_EQ(launched("exit 0\n", {"--nnodes", "1", "--node_rank", "0"}, train_words()).wait().exit_code, 0);
+}
+
 // Each restart is said, with what it goes on from: of this run, not of an earlier one in the directory.
 TEST_F(CliLaunch, RestartsBehindAFailure) {
   fs::create_directories(output());

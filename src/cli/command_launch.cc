@@ -34,6 +34,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int64_t kMaxRanks = 4096;  // more processes than that stop a host
+constexpr std::string_view kNoMeetingPoint =
+    "torchrun and Accelerate; leave it out: mpirun tells the ranks where the others are";
 
 const std::vector<ArgumentSpec>& launch_option_rows() {
   static const std::vector<ArgumentSpec> rows = {
@@ -56,7 +58,31 @@ const std::vector<ArgumentSpec>& launch_option_rows() {
        .standard = false,
        .help = "a restart starts as many ranks, instead of one less for the one that was lost"},
       launched_link_rows()[0],
-      launched_link_rows()[1]};
+      launched_link_rows()[1],
+      {.name = "nnodes",
+       .kind = ArgumentKind::kText,
+       .standard = std::string("1"),
+       .status = ArgumentStatus::kElsewhere,
+       .why =
+           "torchrun and Accelerate; give --hostfile, which names the hosts, and --nproc_per_node, their ranks in all",
+       .aliases = {"num_machines"}},
+      {.name = "node_rank",
+       .kind = ArgumentKind::kInteger,
+       .standard = int64_t{0},
+       .status = ArgumentStatus::kElsewhere,
+       .why =
+           "torchrun and Accelerate; launch is called on one host, and starts the ranks on all that --hostfile names",
+       .aliases = {"machine_rank"}},
+      {.name = "master_addr",
+       .kind = ArgumentKind::kText,
+       .status = ArgumentStatus::kElsewhere,
+       .why = kNoMeetingPoint,
+       .aliases = {"main_process_ip"}},
+      {.name = "master_port",
+       .kind = ArgumentKind::kInteger,
+       .status = ArgumentStatus::kElsewhere,
+       .why = kNoMeetingPoint,
+       .aliases = {"main_process_port"}}};
   return rows;
 }
 
