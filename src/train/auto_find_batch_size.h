@@ -1,6 +1,7 @@
 // --auto_find_batch_size: finds the first micro-batch size that fits the memory budget. The candidates are
 // those of accelerate's find_executable_batch_size: the requested size, then 0.9 times the previous one. The
-// Trainer tries each until one does not run out of memory; here each is planned and none is tried.
+// Trainer tries each until one does not run out of memory; here each is planned and none is tried. Of several ranks, which
+// have one size, it is the first that fits them all, each its own budget.
 //
 // As in the Trainer, gradient_accumulation_steps does not change, so the effective batch shrinks too, unless
 // effective_batch_size says that it stays: then candidates that do not divide it are left out.

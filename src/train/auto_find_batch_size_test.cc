@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "exec/backend/thread_count.h"
 #include "io/test_directory.h"
+#include "ranks/process_ranks_testing.h"
 #include "train/test_support.h"
 
 namespace shoehorn {
@@ -76,6 +78,34 @@ TEST(AutoFindBatchSize, TakesTheFirstThatFits) {
   Trainer resumed(model, args, long_samples());
   EXPECT_EQ(resumed.arguments().per_device_train_batch_size, 6);
   EXPECT_EQ(resumed.train().global_step, 2);
+}
+
+// Ranks on hosts of different sizes have one batch, which fits the smallest.
+TEST(AutoFindBatchSize, RanksFindOne) {
+  if (kIsSanitized) GTEST_SKIP() << "a sanitizer takes memory of its own";
+  const BertForSequenceClassification model(deep_bert());
+  TrainingArguments args = finding(8);
+  args.gradient_accumulation_steps = 1;
+  args.world_size = 2;
+  const std::vector<std::string> said =
+      run_in_processes(2, [&](const std::shared_ptr<Communicator>& ranks) -> std::string {
+        use_threads(1);
+        const auto peak_with = [&](int64_t batch_size) {
+          TrainingArguments tried = args;
+          tried.auto_find_batch_size = false;
+          set_micro_batch_size(tried, batch_size);
+          return Trainer(model, tried, long_samples(), {}, {.ranks = ranks}).forecast().process_bytes();
+        };
+        peak_with(8);  // the first trainer of a process leaves more behind than later ones
+        const int64_t fits = peak_with(4);
+        const int64_t too_much = peak_with(5);
+        TrainingArguments own = args;
+        if (!ranks->is_main()) own.memory_budget = (fits + too_much) / 2;
+        Trainer trainer(model, own, long_samples(), {}, {.ranks = ranks});
+        trainer.train();
+        return std::to_string(trainer.arguments().per_device_train_batch_size);
+      });
+  EXPECT_EQ(said, (std::vector<std::string>{"4", "4"}));
 }
 
 TEST(AutoFindBatchSize, LeavesWhatFitsAndRefusesWhatNeverDoes) {

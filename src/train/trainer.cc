@@ -46,13 +46,6 @@ bool ranks_have_parts(const Session& session) {
   return !session.family().shards.empty() || session.options().step.ranks.local_steps() > 0;
 }
 
-PrefetchPlan of_all_ranks(Communicator& ranks, const PrefetchPlan& own) {
-  const auto do_fit = gather_values(ranks, static_cast<int32_t>(own.fits));
-  const double seconds = gather_values(ranks, own.step_seconds.value_or(0))[0];
-  return {.fits = std::ranges::all_of(do_fit, [](int32_t fits) { return fits != 0; }),
-          .step_seconds = seconds > 0 ? std::optional(seconds) : std::nullopt};
-}
-
 }  // namespace
 
 Trainer::Trainer(const Model& model, TrainingArguments args, Dataset train_dataset, Dataset eval_dataset,
@@ -95,14 +88,27 @@ Trainer::Trainer(const Model& model, TrainingArguments args, Dataset train_datas
   for (std::shared_ptr<TrainerCallback>& callback : options_.callbacks) add_callback(std::move(callback));
   if (args_.auto_find_batch_size && train_dataset_.size() > 0)
     set_micro_batch_size(args_, first_batch_size(args_));
+  // The batch, too, which each rank of a resumed run has read.
+  if (options_.ranks) check_arguments_alike(*options_.ranks, args_);
   plan();
-  while (may_shrink_batch() && !forecast().fits()) {
-    throw_if_stop_requested();
+  while (may_shrink_batch() && !fits_on_all_ranks()) {
+    if (options_.ranks) {
+      agree_on_stop(*options_.ranks);
+    } else {
+      throw_if_stop_requested();
+    }
     set_micro_batch_size(args_, next_batch_size(args_.per_device_train_batch_size));
     plan();
   }
   choose_prefetch();
   add_load_notice();
+}
+
+// Each rank has the memory of its own host, and all have one batch.
+bool Trainer::fits_on_all_ranks() const {
+  if (!options_.ranks) return forecast().fits();
+  const std::vector<bool> fits = gather_values(*options_.ranks, forecast().fits());
+  return std::ranges::all_of(fits, [](bool one) { return one; });
 }
 
 // Ranks run one program: what does not fit one of them fits none, and the first one's prediction counts.
@@ -116,11 +122,17 @@ void Trainer::choose_prefetch() {
   };
   const int64_t chosen = choose_prefetch_layers([&](int64_t layers) {
     plan_for(layers);
-    PrefetchPlan made{.fits = forecast().fits()};
-    if (options_.step_seconds && is_main_rank()) made.step_seconds = options_.step_seconds(session());
-    return options_.ranks ? of_all_ranks(*options_.ranks, made) : made;
+    return PrefetchPlan{.fits = fits_on_all_ranks(), .step_seconds = predicted_step_seconds()};
   });
   plan_for(chosen);
+}
+
+// By the first rank; nothing where nobody knows.
+std::optional<double> Trainer::predicted_step_seconds() const {
+  double seconds = 0;
+  if (options_.step_seconds && is_main_rank()) seconds = options_.step_seconds(session()).value_or(0);
+  if (options_.ranks) seconds = gather_values(*options_.ranks, seconds)[0];
+  return seconds > 0 ? std::optional(seconds) : std::nullopt;
 }
 
 bool Trainer::may_shrink_batch() const {
@@ -155,7 +167,6 @@ void Trainer::check_ranks() const {
         "…`",
         args_.world_size);
   }
-  check_arguments_alike(*options_.ranks, args_);
   std::vector<SharedFact> facts = {
       {"the training data", train_dataset_.content_hash(hash_progress())},
       {"the validation data",

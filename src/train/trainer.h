@@ -93,9 +93,9 @@ struct TrainOutput {
 
 class Trainer {
  public:
-  // `model` must outlive the trainer. UserError if arguments or data do not go together, or if there is no
-  // data at all. Without training data, evaluate() and predict() refuse weights that lack a parameter of the
-  // model.
+  // `model` must outlive the trainer. UserError if arguments or data do not go together, if there is no data at all, or if
+  // a rank has other arguments than the first; all ranks construct theirs together. Without training data, evaluate() and
+  // predict() refuse weights that lack a parameter of the model.
   Trainer(const Model& model, TrainingArguments args, Dataset train_dataset, Dataset eval_dataset = {},
           TrainerOptions options = {});
 
@@ -159,7 +159,9 @@ class Trainer {
  private:
   void plan();
   void choose_prefetch();
+  std::optional<double> predicted_step_seconds() const;
   bool may_shrink_batch() const;
+  bool fits_on_all_ranks() const;
   bool is_main_rank() const;
   void check_ranks() const;
   ByteProgress hash_progress() const;
