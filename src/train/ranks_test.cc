@@ -270,6 +270,42 @@ TEST_F(Ranks, RefuseOtherWeightsAndCheckpoints) {
                  [&](RankStart& other) { other.working_directory = other_host; });
 }
 
+// Parts of one checkpoint in two directories are none, and a best model of one host is not read on another. It is told before
+// the first step.
+TEST_F(Ranks, RefuseAnOutputDirectoryThatIsNotShared) {
+  TestDirectory directory;
+  for (const char* name : {"host", "other_host"}) fs::create_directories(directory.path() / name / "out");
+  RankStart alike;
+  alike.args.output_dir = "out";
+  alike.args.save_strategy = "steps";
+  alike.args.save_steps = 2;
+  alike.args.max_steps = 2;
+  alike.working_directory = directory.path() / "host";
+  RankStart sharded = alike, alone = alike, best = alike;
+  sharded.args.zero_stage = 1;
+  alone.args.local_sgd_steps = 2;
+  best.validation = tiny_samples(6, 7);
+  best.args.eval_strategy = "steps";
+  best.args.eval_steps = 2;
+  best.args.load_best_model_at_end = true;
+  const auto on_another_host = [&](RankStart& other) {
+    other.working_directory = directory.path() / "other_host";
+  };
+  for (const RankStart& start : {sharded, alone, best}) {
+    for (const std::string& error : said_by_ranks(start, on_another_host)) {
+      EXPECT_EQ(
+          error,
+          "[--output_dir out] expected the directory of rank 0 on all ranks, which write or read parts of its "
+          "checkpoints, got another on rank 1; give one on a file system that the hosts share");
+    }
+    EXPECT_TRUE(fs::is_empty(directory.path() / "host" / "out")) << "nothing is left of looking";
+    for (const std::string& said : said_by_ranks(start, [](RankStart&) {})) EXPECT_EQ(said, "trains");
+    fs::remove_all(directory.path() / "host" / "out");
+    fs::create_directories(directory.path() / "host" / "out");
+  }
+  for (const std::string& said : said_by_ranks(alike, on_another_host)) EXPECT_EQ(said, "trains");
+}
+
 // Messages go around on a lane of their own beside the backward, and a profile shows both.
 TEST_F(Ranks, AreProfiledLaneByLane) {
   const TestDirectory directory;

@@ -1,9 +1,12 @@
 #include "train/start_checks.h"
 
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <system_error>
 
 #include "base/error.h"
 #include "base/format.h"
@@ -13,6 +16,7 @@
 #include "io/file.h"
 #include "io/input_stream.h"
 #include "passes/local_sgd.h"
+#include "ranks/agreement.h"
 #include "train/evaluation.h"
 
 namespace shoehorn {
@@ -81,6 +85,27 @@ void check_data_files(const TrainingArguments& args) {
 void check_files_can_be_written(const std::filesystem::path& directory,
                                 const std::vector<std::string>& names) {
   for (const std::string& name : names) const AtomicFile probe(directory / name);
+}
+
+void check_directory_is_shared(const std::filesystem::path& directory, Communicator& ranks) {
+  // Named as a file under construction: what a killed run leaves of it the next one removes (recover_checkpoints).
+  const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
+  const std::filesystem::path mark =
+      directory / gather_texts(ranks, fmt::format(".shared.tmp-{}-{}", getpid(), now))[0];
+  if (ranks.is_main()) write_text_atomic(mark, "");
+  wait_for_all(ranks);
+  std::error_code is_absent;
+  const std::vector<bool> seen = gather_values(ranks, std::filesystem::exists(mark, is_absent));
+  if (ranks.is_main()) remove_path(mark);
+  std::vector<std::string> without;
+  for (int32_t rank = 0; rank < ranks.size(); ++rank) {
+    if (!seen[static_cast<size_t>(rank)]) without.push_back(ranks.name_of(rank));
+  }
+  if (without.empty()) return;
+  throw user_error(
+      "[--output_dir {}] expected the directory of {} on all ranks, which write or read parts of its checkpoints, got another "
+      "on {}; give one on a file system that the hosts share",
+      directory.string(), ranks.name_of(0), fmt::join(without, ", "));
 }
 
 int64_t saved_model_bytes(const Session& session) {

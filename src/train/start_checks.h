@@ -11,6 +11,7 @@
 #include "arguments/training_arguments.h"
 #include "data/dataset.h"
 #include "model/task.h"
+#include "ranks/communicator.h"
 #include "session/session.h"
 #include "state/trainer_state.h"
 
@@ -28,6 +29,10 @@ void check_data_files(const TrainingArguments& args);
 // be created there.
 void check_files_can_be_written(const std::filesystem::path& directory,
                                 const std::vector<std::string>& names);
+
+// UserError naming the ranks for which `directory` is another than for the first, as on hosts that do not share their files.
+// All ranks call it; that of the first is there.
+void check_directory_is_shared(const std::filesystem::path& directory, Communicator& ranks);
 
 // What the files of a run take on its disk, to within the small ones.
 struct DiskNeed {

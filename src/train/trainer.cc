@@ -377,6 +377,7 @@ TrainOutput Trainer::train() {
     ensure_writable_directory(args_.output_dir);
   }
   check_ranks();
+  if (options_.ranks && all_use_output_dir()) check_directory_is_shared(args_.output_dir, *options_.ranks);
   if (is_main_rank()) recover_checkpoints(args_.output_dir);
   wait_for_ranks();
   prepare();
@@ -466,6 +467,14 @@ bool Trainer::saves_checkpoints() const {
 bool Trainer::writes_output_dir() const {
   return is_main_rank() && (saves_checkpoints() || options_.saves_model || !args_.report_to.empty() ||
                             (run_->profile() != nullptr && options_.write_profile));
+}
+
+// Whether other ranks than the first write their parts of checkpoints or of the model there, or read the best one.
+bool Trainer::all_use_output_dir() const {
+  const ProgramFamily& family = session().family();
+  const bool saves_parts_of_model = options_.saves_model && !family.shards.empty() && family.adapters.empty();
+  return (saves_checkpoints() && ranks_have_parts(session())) || saves_parts_of_model ||
+         args_.load_best_model_at_end;
 }
 
 void Trainer::check_start() const {

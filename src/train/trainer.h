@@ -113,8 +113,8 @@ class Trainer {
   TrainingSteps steps() const;
 
   // UserError if the plan does not fit the budget (format_refusal), if there is no training data, if another run has
-  // output_dir (io/directory_lock.h), or for what would end the run in a later step (start_checks.h). Resumes if
-  // resume_from_checkpoint says so.
+  // output_dir (io/directory_lock.h), if it is not one for all ranks that use it, or for what would end the run in a later
+  // step (start_checks.h). Resumes if resume_from_checkpoint says so.
   //
   // If a stop is requested, the step or the evaluation under way is given up, a checkpoint is saved (see
   // enable_jit_checkpoint) unless there is one of this step, the reports are written, and the output says so. The best
@@ -170,6 +170,7 @@ class Trainer {
   bool saves_when_stopped() const;
   bool saves_checkpoints() const;
   bool writes_output_dir() const;
+  bool all_use_output_dir() const;
   void add_early_stopping();
   void add_load_notice();
   void check_start() const;
