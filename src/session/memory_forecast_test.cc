@@ -10,6 +10,7 @@
 
 #include "base/process.h"
 #include "exec/backends.h"
+#include "exec/null/null_backend.h"
 #include "io/test_directory.h"
 #include "train/test_support.h"
 
@@ -99,6 +100,20 @@ TEST(MemoryForecast, TheBudgetIsWhatTheLimitLeavesToPages) {
   const MemoryForecast forecast = forecast_memory(session, std::nullopt);
   expect_budget(forecast.budget_bytes,
                 room_for_pages(forecast.limit.kind, forecast.limit.available_bytes, threads));
+}
+
+// Ranks on one host have it together; one that is on it alone has all.
+TEST(MemoryForecast, ARankHasItsShareOfTheHost) {
+  constexpr int64_t kAvailable = int64_t{1} << 34;
+  const BertForSequenceClassification model(tiny_bert(0.1F));
+  SessionOptions options = wide_options();
+  options.backend = make_null_backend({.available_memory_bytes = kAvailable});
+  Session session(model, options);
+  EXPECT_EQ(forecast_memory(session, std::nullopt).budget_bytes, kAvailable);
+  for (const int64_t ranks : {1, 4})
+    EXPECT_EQ(forecast_memory(session, std::nullopt, ranks).budget_bytes, kAvailable / ranks);
+  EXPECT_EQ(forecast_memory(session, int64_t{1} << 30, 4).budget_bytes, int64_t{1} << 30)
+      << "what a rank is given is its own";
 }
 
 TEST(MemoryForecast, EachPhaseHasItsOwnPeakAndTheLargestIsTheProcesss) {

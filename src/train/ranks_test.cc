@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "exec/null/null_backend.h"
 #include "io/json_file.h"
 #include "io/test_directory.h"
 #include "train/rank_runs_testing.h"
@@ -344,6 +345,21 @@ TEST_F(Ranks, AreProfiledLaneByLane) {
     std::ranges::sort(slices, {}, &Slice::begin);
     for (size_t i = 1; i < slices.size(); ++i)
       EXPECT_GE(slices[i].begin, slices[i - 1].end - kRounding) << "of thread " << thread;
+  }
+}
+
+// The memory of a host is that of its ranks together.
+TEST_F(Ranks, PlanForTheirShareOfTheHost) {
+  constexpr int64_t kAvailable = int64_t{1} << 34;
+  for (const int32_t size : {1, 3}) {
+    for (const std::string& budget : run_in_processes(size, [](const std::shared_ptr<Communicator>& ranks) {
+           const BertForSequenceClassification model(tiny_bert());
+           const Trainer trainer(
+               model, rank_arguments(), tiny_samples(8, 5), {},
+               {.backend = make_null_backend({.available_memory_bytes = kAvailable}), .ranks = ranks});
+           return std::to_string(trainer.forecast().budget_bytes);
+         }))
+      EXPECT_EQ(budget, std::to_string(kAvailable / size));
   }
 }
 

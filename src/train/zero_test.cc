@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <map>
 #include <optional>
@@ -11,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/process.h"
 #include "io/file.h"
 #include "io/tensor_files.h"
 #include "io/test_directory.h"
@@ -342,6 +344,44 @@ TEST_F(Zero, ResumesAtOtherStagesAndNumbers) {
   EXPECT_TRUE(read_text_file(checkpoint("from-1-0", 20) / "model.safetensors") ==
               read_text_file(checkpoint("from-1-3", 20) / "model.safetensors"));
   EXPECT_TRUE(fs::exists(checkpoint("from-2-3", 20) / "model-rank-00001-of-00002.safetensors"));
+}
+
+// The most that this process held during `act`, beyond what it held before.
+int64_t growth_during(const std::function<void()>& act) {
+  std::ofstream("/proc/self/clear_refs") << "5";  // the peak is what is held now
+  const int64_t before = process_peak_bytes();
+  act();
+  return process_peak_bytes() - before;
+}
+
+// The saved model goes through a rank a piece at a time: none holds all of it, nor a matrix that is most of it.
+TEST_F(Zero, SavesAModelThatNoRankHolds) {
+  if (kIsSanitized) GTEST_SKIP() << "a sanitizer takes memory of its own";
+  const TestDirectory directory;
+  BertConfig config = tiny_bert();
+  config.vocab_size = 1 << 15;
+  config.hidden_size = 512;
+  config.num_attention_heads = 4;
+  const int64_t matrix_bytes = config.vocab_size * config.hidden_size * 4;
+  EXPECT_GE(growth_during([&] { const std::vector<char> copy(static_cast<size_t>(matrix_bytes), 'x'); }),
+            matrix_bytes / 2)
+      << "a copy shows";
+  const BertForSequenceClassification model(config);
+  for (const bool has_adapters : {false, true}) {
+    TrainingArguments args = at_stage(rank_arguments(), 3);
+    args.max_steps = 1;
+    args.lora_rank = has_adapters ? 2 : 0;
+    args.lora_merge = has_adapters;
+    const fs::path saved = directory.path() / (has_adapters ? "merged" : "whole");
+    const fs::path base = has_adapters ? directory.path() / "whole" : fs::path();
+    for (const std::string& growth : run_in_processes(2, [&](const std::shared_ptr<Communicator>& ranks) {
+           Trainer trainer(model, args, tiny_samples(8, 5), {}, {.weights = base, .ranks = ranks});
+           trainer.train();
+           return std::to_string(growth_during([&] { trainer.save_model(saved); }));
+         }))
+      EXPECT_LT(std::stoll(growth), matrix_bytes / 4) << saved << ": of " << matrix_bytes;
+    EXPECT_GT(fs::file_size(saved / "model.safetensors"), matrix_bytes);
+  }
 }
 
 // The bytes of each state in files, whoever wrote them.
