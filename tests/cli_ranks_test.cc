@@ -143,6 +143,20 @@ TEST_F(CliRanks, OverwriteACacheOnce) {
   }
 }
 
+// The first rank takes several times as long for the texts as a rank waits for a message.
+TEST_F(CliRanks, WaitForTheCacheHoweverLongItTakes) {
+  std::string text;
+  for (int i = 0; i < 1000; ++i) text += "notawordofthevocabulary ";
+  std::string csv = "text,label\n";
+  for (int i = 0; i < 2500; ++i) csv += text + (i % 2 == 0 ? ",up\n" : ",down\n");
+  directory_.write("long.csv", csv);
+  const ProgramRun two =
+      run(on_ranks(2, train_words({"--train_file", path("long.csv").string(), "--dataset_cache",
+                                   path("cache").string(), "--max_seq_length", "16", "--num_threads", "1",
+                                   "--save_strategy", "no", "--ddp_timeout", "2"})));
+  EXPECT_EQ(two.exit_code, 0) << two.error;
+}
+
 // Others than the first say what it says where they are asked to, each line with its rank.
 TEST_F(CliRanks, LogLevelReplicaLetsTheOthersSpeak) {
   const auto lines_of = [&](const std::string& level) {

@@ -37,7 +37,7 @@
 #include "io/file.h"
 #include "io/json_file.h"
 #include "lab/link_measurement.h"
-#include "ranks/agreement.h"
+#include "ranks/main_rank_work.h"
 #include "ranks/rank_launcher.h"
 #include "ranks/shared_processors.h"
 #include "report/plot.h"
@@ -191,13 +191,14 @@ void check_result_files(const TrainingArguments& args) {
 
 // Files of tokenized texts are made by the first rank, and read by all.
 TextTask load_on_ranks(TrainingArguments& args, ModelSource& source, bool gives_length, Communicator* ranks) {
-  const bool makes_files = ranks != nullptr && !args.dataset_cache.empty();
-  const bool waits = makes_files && !ranks->is_main();
-  if (waits) wait_for_all(*ranks);
-  const bool overwrites = std::exchange(args.overwrite_cache, args.overwrite_cache && !waits);
-  TextTask task = load_text_task(args, source, gives_length);
+  const auto load = [&] { return load_text_task(args, source, gives_length); };
+  if (ranks == nullptr || args.dataset_cache.empty()) return load();
+  std::optional<TextTask> made;
+  work_on_main_rank(*ranks, [&] { made = load(); });
+  if (made) return *std::move(made);
+  const bool overwrites = std::exchange(args.overwrite_cache, false);
+  TextTask task = load();
   args.overwrite_cache = overwrites;
-  if (makes_files && ranks->is_main()) wait_for_all(*ranks);
   return task;
 }
 

@@ -78,6 +78,7 @@ class Communicator {
 
   // Seconds that exchange() waits for the other ranks.
   void set_timeout_seconds(double seconds) { timeout_seconds_ = seconds; }
+  double timeout_seconds() const { return timeout_seconds_; }
   // From now on exchange() takes as long as the message that it sends over such a link, at least.
   void set_pace(const LinkPace& pace) { pace_ = pace; }
   bool is_paced() const { return pace_.has_value(); }
