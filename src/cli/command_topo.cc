@@ -9,13 +9,14 @@
 #include "base/process.h"
 #include "base/processors.h"
 #include "cli/commands.h"
+#include "cli/rank_of_process.h"
 #include "cli/result_file.h"
 #include "io/json_file.h"
 #include "lab/link_measurement.h"
 #include "lab/topology_text.h"
 #include "ranks/agreement.h"
 #include "ranks/host_topology.h"
-#include "ranks/open_ranks.h"
+#include "ranks/launched_rank.h"
 #include "ranks/shared_processors.h"
 
 namespace shoehorn {
@@ -113,7 +114,7 @@ int run_topo(const std::vector<std::string>& words) {
     return 0;
   }
   const int64_t bytes_without_mpi = trimmed_resident_bytes();
-  const std::shared_ptr<Communicator> ranks = open_ranks(*launched, kTimeoutSeconds);
+  const std::shared_ptr<Communicator> ranks = open_ranks_of_process(*launched, kTimeoutSeconds);
   const int64_t mpi_bytes = trimmed_resident_bytes() - bytes_without_mpi;
   bind_to_share(*ranks);  // as training is
   const Topology topology = topology_of_ranks(ranks, mpi_bytes, options.flag("links"));

@@ -25,7 +25,10 @@ namespace shoehorn {
 
 namespace {
 
-constexpr std::chrono::milliseconds kMoment{5000};
+// How long a rank that fails leaves the word to others: what all make alike each makes when it comes there, and what happens
+// to one of them keeps the others waiting.
+constexpr double kSecondsToMakeAMistake = 5;
+constexpr double kSecondsToFail = 0.5;
 
 // As launched_rank(), but one process where that is an error: of commands that do not run on ranks, which whoever started them
 // need not know. Those that do refuse it by name (check_runs_on_ranks).
@@ -56,10 +59,23 @@ std::string bind_ranks(Communicator& ranks, int64_t threads) {
   return fmt::format("Ranks are bound to processors of their own: {}\n", fmt::join(bound, " | "));
 }
 
-void wait_for_main_rank() {
-  const auto end = std::chrono::steady_clock::now() + kMoment;
+std::shared_ptr<Communicator>& kept_ranks() {
+  static std::shared_ptr<Communicator> ranks;
+  return ranks;
+}
+
+// Before ranks can tell each other anything. False if another's failure ended the run meanwhile.
+bool outlasts_main_rank(double seconds) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
   while (stop_signal() == 0 && std::chrono::steady_clock::now() < end)
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  return stop_signal() == 0;
+}
+
+bool may_print_error(const LaunchedRank& launched, ErrorKind kind) {
+  if (const std::shared_ptr<Communicator>& ranks = kept_ranks())
+    return ranks->may_say_its_failure(kind == ErrorKind::kOther ? kSecondsToFail : kSecondsToMakeAMistake);
+  return launched.rank == 0 || outlasts_main_rank(kSecondsToMakeAMistake);
 }
 
 }  // namespace
@@ -77,6 +93,11 @@ void check_runs_on_ranks(std::string_view command) {
   }
 }
 
+std::shared_ptr<Communicator> open_ranks_of_process(const LaunchedRank& launched, double timeout_seconds) {
+  kept_ranks() = open_ranks(launched, timeout_seconds);
+  return kept_ranks();
+}
+
 std::shared_ptr<Communicator> open_ranks_of(TrainingArguments& args) {
   const std::optional<LaunchedRank> launched = launched_rank();
   const int64_t size = launched ? launched->size : 1;
@@ -88,7 +109,8 @@ std::shared_ptr<Communicator> open_ranks_of(TrainingArguments& args) {
   }
   if (!launched) return nullptr;
   if (launched->rank > 0) speak_as_replica(launched->rank, args);
-  std::shared_ptr<Communicator> ranks = open_ranks(*launched, static_cast<double>(args.ddp_timeout));
+  std::shared_ptr<Communicator> ranks =
+      open_ranks_of_process(*launched, static_cast<double>(args.ddp_timeout));
   check_arguments_alike(*ranks, args);
   if (args.zero_group_size == 0) args.zero_group_size = ranks_of_each_host(*ranks, host_name());
   return ranks;
@@ -126,10 +148,7 @@ void print_error(const ErrorReport& report) {
     fmt::print(stderr, "{}", format_error(report));
     return;
   }
-  if (launched->rank > 0) {
-    wait_for_main_rank();
-    if (stop_signal() != 0) return;  // the failure of another, which ends this rank too
-  }
+  if (!may_print_error(*launched, report.kind)) return;
   fmt::print(stderr, "rank {} on {}: {}", launched->rank, host_name(), format_error(report));
 }
 

@@ -12,6 +12,7 @@
 #include "exec/backend/thread_count.h"
 #include "lab/error_report.h"
 #include "ranks/communicator.h"
+#include "ranks/launched_rank.h"
 
 namespace shoehorn {
 
@@ -23,6 +24,9 @@ int64_t launched_ranks();
 
 // UserError if this process is one of several ranks and the command does not run on ranks.
 void check_runs_on_ranks(std::string_view command);
+
+// As open_ranks(). The process keeps them to its end: they tell each other of a failure (print_error).
+std::shared_ptr<Communicator> open_ranks_of_process(const LaunchedRank& launched, double timeout_seconds);
 
 // The ranks that run a command with arguments of training; null where there is one. Completes the arguments: what others than the
 // first rank show. UserError if world_size is another number.
@@ -45,8 +49,8 @@ bool has_launcher();
 // below `shoehorn launch`, which has the stop's code itself (ranks/rank_launcher.h).
 int exit_code_of_rank(int exit_code);
 
-// Prints an error, from a rank with its name and host. The first rank has a moment to print it alone, since all make the
-// mistakes of their common arguments; mpirun ends the others then.
+// Prints an error, from a rank with its name and host. One rank prints (Communicator::may_say_its_failure): of a user's mistake
+// the first rank has some seconds to make it, too, since all make those of their common arguments. mpirun ends the others then.
 void print_error(const ErrorReport& report);
 
 }  // namespace shoehorn

@@ -27,6 +27,7 @@ constexpr std::chrono::microseconds kLongestSleep{500};
 constexpr int kLooksAtProcesses = 150;
 // Of so many one is at the other ranks' signs.
 constexpr int kLooksAtSigns = 10;
+constexpr std::chrono::milliseconds kLookAtFailures{10};  // of a rank that has failed, or waits for its end
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
@@ -77,6 +78,9 @@ class Communicator::RollCall {
       const auto [from, sign] = *heard;
       if (sign == RankSign::kAsk) ranks_.send_sign(from, RankSign::kAlive);
       if (sign == RankSign::kOver) over_.push_back(from);
+      if (sign == RankSign::kFailed || sign == RankSign::kSays)
+        failed_ = std::min(failed_.value_or(from), from);
+      is_said_ |= sign == RankSign::kSays;
       if (asked_) alive_.at(static_cast<size_t>(from)) = true;
     }
   }
@@ -86,6 +90,17 @@ class Communicator::RollCall {
       if (rank != ranks_.rank() && is_alive(rank)) ranks_.send_sign(rank, RankSign::kOver);
     }
   }
+
+  void tell_all(RankSign sign) {
+    for (int32_t rank = 0; rank < ranks_.size(); ++rank) {
+      if (rank != ranks_.rank()) ranks_.send_sign(rank, sign);
+    }
+  }
+
+  // The first rank that has failed by an error of its own.
+  std::optional<int32_t> failed() const { return failed_; }
+  // Whether another rank says why the run fails.
+  bool another_says() const { return is_said_ || (failed_ && *failed_ < ranks_.rank()); }
 
   bool is_alive(int32_t rank) const { return alive_.empty() || alive_[static_cast<size_t>(rank)]; }
 
@@ -111,9 +126,7 @@ class Communicator::RollCall {
     alive_.assign(static_cast<size_t>(ranks_.size()), false);
     alive_[static_cast<size_t>(ranks_.rank())] = true;
     for (const int32_t rank : over_) alive_[static_cast<size_t>(rank)] = true;  // it does not answer any more
-    for (int32_t rank = 0; rank < ranks_.size(); ++rank) {
-      if (rank != ranks_.rank()) ranks_.send_sign(rank, RankSign::kAsk);
-    }
+    tell_all(RankSign::kAsk);
     asked_ = Clock::now();
   }
 
@@ -122,6 +135,8 @@ class Communicator::RollCall {
   std::optional<Clock::time_point> asked_;
   std::vector<int32_t> over_;  // ranks whose time is up
   std::vector<bool> alive_;    // by rank, since it asked
+  std::optional<int32_t> failed_;
+  bool is_said_ = false;
 };
 
 void Communicator::fail_in_time(int32_t from, RollCall& call) {
@@ -131,13 +146,41 @@ void Communicator::fail_in_time(int32_t from, RollCall& call) {
   const SystemError failure = system_error(
       "[ddp_timeout] expected {} to send within {:g} s, got nothing at {}; it was stopped, or its link is cut",
       fmt::join(silent, ", "), timeout_seconds_, name_of(rank()));
-  // The others answer until the launcher ends them.
+  if (!call.is_speaker()) wait_for_end(call);
+  throw failure;
+}
+
+// Who waits for another that has failed is not what the run ends by.
+void Communicator::fail_with(int32_t failed, RollCall& call) {
+  wait_for_end(call);
+  throw system_error("[ranks] expected {} to go on, got its failure at {}", name_of(failed), name_of(rank()));
+}
+
+// Another rank says why the run fails. This one answers the others until the launcher ends it.
+void Communicator::wait_for_end(RollCall& call) {
+  leaves_word_to_another_ = true;
   const auto start = Clock::now();
-  while (!call.is_speaker() && stop_signal() == 0 && seconds_since(start) < kStopPatienceSeconds) {
+  while (stop_signal() == 0 && !has_given_up_ && seconds_since(start) < kFailurePatienceSeconds) {
     call.take_signs();
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    std::this_thread::sleep_for(kLookAtFailures);
   }
-  throw failure;  // of several ranks the launcher's stop keeps all but one quiet (cli/rank_of_process.h)
+}
+
+bool Communicator::may_say_its_failure(double seconds) {
+  if (leaves_word_to_another_) return false;
+  RollCall call(*this);
+  if (has_signs()) call.tell_all(RankSign::kFailed);
+  for (const auto start = Clock::now();; std::this_thread::sleep_for(kLookAtFailures)) {
+    if (has_signs()) call.take_signs();
+    if (call.another_says()) {
+      wait_for_end(call);
+      return false;
+    }
+    if (is_main() || seconds_since(start) > seconds) break;
+    if (stop_signal() != 0) return false;
+  }
+  if (has_signs()) call.tell_all(RankSign::kSays);
+  return true;
 }
 
 void Communicator::wait(int32_t from) {
@@ -153,6 +196,7 @@ void Communicator::wait(int32_t from) {
     std::this_thread::sleep_for(sleep);
     sleep = std::min(sleep * 2, kLongestSleep);
     if (looks % kLooksAtSigns == 0 && call.is_over(seconds_since(start))) fail_in_time(from, call);
+    if (const std::optional<int32_t> failed = call.failed()) fail_with(*failed, call);
     if (stop_signal() != 0 && !stop_seen) stop_seen = Clock::now();
     if (looks % kLooksAtProcesses == 0) check_goes_on(from, stop_seen ? seconds_since(*stop_seen) : 0);
   }

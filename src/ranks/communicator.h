@@ -10,6 +10,9 @@
 // host's that does not come although a stop was requested (base/stop_request.h), by which a launcher ends the ranks that are
 // left.
 //
+// A rank that fails, by an error of its own or because another's process is gone, tells the others (may_say_its_failure). They
+// wait for their end, so that the run ends with one error.
+//
 // One thread at a time uses a communicator; give_up() may be called beside it.
 #pragma once
 
@@ -33,11 +36,16 @@ inline constexpr double kStopPatienceSeconds = 5;
 // At most so long, and at most a tenth of the timeout, a rank waits for the others' signs of life.
 inline constexpr double kLongestRollCallSeconds = 1;
 
+// How long a rank waits for its end behind another's failure, for which a launcher ends all.
+inline constexpr double kFailurePatienceSeconds = 15;
+
 // What ranks tell each other beside the messages of exchange().
 enum class RankSign : uint8_t {
-  kAsk,    // who waits in an exchange is to answer
-  kAlive,  // the answer
-  kOver,   // this rank's time is up: it fails, and with it the run
+  kAsk,     // who waits in an exchange is to answer
+  kAlive,   // the answer
+  kOver,    // this rank's time is up: it fails, and with it the run
+  kFailed,  // this rank fails, and will say why unless another does
+  kSays,    // this rank fails, and says why
 };
 
 // A link that messages take as long over as they would: how slow links are tried on one host (`launch --link_bandwidth`).
@@ -72,6 +80,11 @@ class Communicator {
   // match: messages between two ranks arrive in their order, and each is received into a span of its size. Either
   // may be empty; then nothing is sent or received there. SystemError: see above.
   void exchange(int32_t to, std::span<const std::byte> bytes, int32_t from, std::span<std::byte> received);
+
+  // Of a rank that ends with an error: tells the others, and listens for up to `seconds`, the first rank not at all. True if
+  // this error is the one to say; false where another rank says one, or one of lower number fails, too. Then it returns when a
+  // stop is requested, or behind kFailurePatienceSeconds.
+  bool may_say_its_failure(double seconds);
 
   // Ends an exchange that another thread waits in, with an error, and all that follow: this rank has failed.
   void give_up() { has_given_up_ = true; }
@@ -111,6 +124,8 @@ class Communicator {
 
   void wait(int32_t from);
   [[noreturn]] void fail_in_time(int32_t from, RollCall& call);
+  [[noreturn]] void fail_with(int32_t failed, RollCall& call);
+  void wait_for_end(RollCall& call);
   void check_goes_on(int32_t from, double stopping_seconds) const;
 
   RankPlace place_;
@@ -119,6 +134,7 @@ class Communicator {
   std::vector<std::string> hosts_;
   std::vector<pid_t> processes_;
   std::atomic<bool> has_given_up_ = false;
+  bool leaves_word_to_another_ = false;  // of the run's failure
   int64_t sent_bytes_ = 0;
   double waited_seconds_ = 0;
 };

@@ -7,7 +7,10 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
+#include <set>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "base/error.h"
 #include "base/stop_request.h"
@@ -187,6 +190,59 @@ TEST(Communicator, NoticesThatAProcessIsGone) {
     EXPECT_EQ(error, "[ranks] expected rank 1 to send, got its end at rank 0") << "taken: " << is_taken;
     if (!is_taken) waitpid(child, nullptr, 0);
   }
+}
+
+// What each rank is left to say, by rank. Those in `failing` fail at once, the others wait for a message; the launcher ends all
+// soon.
+std::vector<std::string> said_behind_failures(const std::set<int32_t>& failing) {
+  constexpr double kListeningSeconds = 0.5;
+  const auto ranks = thread_ranks(4);
+  std::vector<std::string> said(ranks.size());
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    threads.emplace_back([&, i] {
+      Communicator& own = *ranks[i];
+      std::byte received{};
+      std::string error = "its own";
+      if (!failing.contains(own.rank()))
+        error = error_of([&] { own.exchange(own.next(), {}, own.before(), {&received, 1}); });
+      said[i] = (own.may_say_its_failure(kListeningSeconds) ? "says " : "keeps ") + error;
+    });
+  }
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+  request_stop(SIGTERM);
+  for (std::thread& thread : threads) thread.join();
+  clear_stop_request();
+  return said;
+}
+
+// Who waits for a rank that fails hears of it, and leaves the word to that one.
+TEST(Communicator, AFailureIsSaidByTheRankThatFails) {
+  const std::string heard = "keeps [ranks] expected rank 2 to go on, got its failure at rank ";
+  EXPECT_EQ(said_behind_failures({2}),
+            (std::vector<std::string>{heard + "0", heard + "1", "says its own", heard + "3"}));
+}
+
+// Of those that fail alike the first says it.
+TEST(Communicator, AFailureOfSeveralIsSaidOnce) {
+  EXPECT_EQ(said_behind_failures({0, 1, 2, 3}),
+            (std::vector<std::string>{"says its own", "keeps its own", "keeps its own", "keeps its own"}));
+  const std::vector<std::string> said = said_behind_failures({1, 3});
+  EXPECT_EQ(said[1], "says its own");
+  EXPECT_EQ(said[3], "keeps its own");
+}
+
+// One that fails when another has said why keeps quiet, were it the first.
+TEST(Communicator, AFailureIsNotSaidBehindAnother) {
+  const auto ranks = thread_ranks(2);
+  EXPECT_TRUE(ranks[1]->may_say_its_failure(0));
+  std::thread launcher([] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    request_stop(SIGTERM);
+  });
+  EXPECT_FALSE(ranks[0]->may_say_its_failure(0));
+  launcher.join();
+  clear_stop_request();
 }
 
 // Another thread ends a wait when this rank has failed.

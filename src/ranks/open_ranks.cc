@@ -29,6 +29,7 @@ class MpiRanks final : public Communicator {
 
   void finish() override {
     wait_for_all(*this);
+    is_finished_ = true;
     throw_if_failed(library_.finish());
   }
 
@@ -44,7 +45,7 @@ class MpiRanks final : public Communicator {
     return done != 0;
   }
 
-  bool has_signs() const override { return true; }
+  bool has_signs() const override { return !is_finished_; }
 
   void send_sign(int32_t to, RankSign sign) override {
     library_.send_sign(to, static_cast<unsigned char>(sign));
@@ -58,6 +59,7 @@ class MpiRanks final : public Communicator {
   }
 
   const ShoehornMpiLibrary& library_;
+  bool is_finished_ = false;
 };
 
 const ShoehornMpiLibrary& mpi_library(const LaunchedRank& launched) {

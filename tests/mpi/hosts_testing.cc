@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 constexpr const char* kLink = "link0";
 constexpr const char *kLinkA = "10.77.0.1", *kLinkB = "10.77.0.2";
 constexpr const char *kStartA = "10.77.1.1", *kStartB = "10.77.2.1";
-constexpr const char *kHostA = "10.77.1.2", *kHostB = "10.77.2.2";
+constexpr const char *kHostA = "10.77.1.2", *kHostB = TwoHosts::kSecond;
 constexpr const char* kSshd = "/usr/sbin/sshd";
 
 struct Said {
