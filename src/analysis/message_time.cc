@@ -11,6 +11,7 @@
 #include "base/format.h"
 #include "base/rounding.h"
 #include "ops/ring.h"
+#include "ranks/agreement.h"
 
 namespace shoehorn {
 
@@ -34,25 +35,21 @@ double messages_of(const Node& node) {
          static_cast<double>(ring_of(attributes).blocks());
 }
 
-// By a rank that sends as much as any: the first, but for what ends there.
-double most_sent_bytes(const OpContext& context) {
-  return static_cast<double>(sent_bytes(context, context.node.kind == OpKind::kReduce ? 1 : 0));
-}
-
 double message_seconds(const OpContext& context, const RankLink& link) {
   return messages_of(context.node) * link.latency_seconds + most_sent_bytes(context) / link.bytes_per_second;
 }
 
-// The node that makes what an input lies in; an invalid id for state.
-NodeId maker_of(const Program& program, ValueId input) {
-  NodeId maker = input.valid() ? program.value(input).producer : NodeId{};
-  while (maker.valid() && program.node(maker).kind == OpKind::kView)
-    maker = program.value(program.node(maker).inputs[0]).producer;
-  return maker;
+RankTraffic agreements_of(const Session& session) {
+  const double runs = session.stop_agreements_in_step();
+  const double messages = runs * static_cast<double>(session.options().step.ranks.world_size - 1);
+  return {.name = "agree_on_stop",
+          .runs = runs,
+          .messages = messages,
+          .bytes = messages * static_cast<double>(kStopWordBytes)};
 }
 
-std::string name_of(const CollectiveTraffic& traffic) {
-  return fmt::format("{}{}", op_info(traffic.kind).name, traffic.goes_across_groups ? "_across_groups" : "");
+double seconds_of(const RankTraffic& traffic, const RankLink& link) {
+  return traffic.messages * link.latency_seconds + traffic.bytes / link.bytes_per_second;
 }
 
 }  // namespace
@@ -79,31 +76,41 @@ bool sends_messages(const Node& node) {
   return std::holds_alternative<CollectiveAttributes>(node.attributes);
 }
 
-std::vector<CollectiveTraffic> step_traffic(const Session& session) {
-  std::map<std::pair<OpKind, bool>, CollectiveTraffic> kinds;
+double most_sent_bytes(const OpContext& context) {
+  return static_cast<double>(sent_bytes(context, context.node.kind == OpKind::kReduce ? 1 : 0));
+}
+
+NodeId maker_of(const Program& program, ValueId input) {
+  NodeId maker = input.valid() ? program.value(input).producer : NodeId{};
+  while (maker.valid() && program.node(maker).kind == OpKind::kView)
+    maker = program.value(program.node(maker).inputs[0]).producer;
+  return maker;
+}
+
+std::vector<RankTraffic> step_traffic(const Session& session) {
+  std::map<std::pair<OpKind, bool>, RankTraffic> kinds;
   for (const Program& program : session.family().programs) {
     const double runs = session.calls_in_step(program);
     if (runs == 0) continue;
     for (const Node& node : program.nodes()) {
       if (!sends_messages(node)) continue;
       const bool goes_across = std::get<CollectiveAttributes>(node.attributes).stride > 1;
-      CollectiveTraffic& traffic = kinds[{node.kind, goes_across}];
-      traffic.kind = node.kind;
-      traffic.goes_across_groups = goes_across;
+      RankTraffic& traffic = kinds[{node.kind, goes_across}];
+      traffic.name = fmt::format("{}{}", op_info(node.kind).name, goes_across ? "_across_groups" : "");
       traffic.runs += runs;
       traffic.messages += runs * messages_of(node);
       traffic.bytes += runs * most_sent_bytes({program, node});
     }
   }
-  std::vector<CollectiveTraffic> all;
+  std::vector<RankTraffic> all;
   for (const auto& [kind, traffic] : kinds) all.push_back(traffic);
+  if (session.stop_agreements_in_step() > 0) all.push_back(agreements_of(session));
   return all;
 }
 
 double message_seconds_in_step(const Session& session, const RankLink& link) {
   double seconds = 0;
-  for (const CollectiveTraffic& traffic : step_traffic(session))
-    seconds += traffic.messages * link.latency_seconds + traffic.bytes / link.bytes_per_second;
+  for (const RankTraffic& traffic : step_traffic(session)) seconds += seconds_of(traffic, link);
   return seconds;
 }
 
@@ -134,15 +141,21 @@ void add_messages(const Program& program, double runs, const NodeSeconds& node_s
   time.step_seconds += runs * std::max(computed, sent);
 }
 
+void add_agreements(const Session& session, MessageTime& time) {
+  const double seconds = seconds_of(agreements_of(session), time.link);
+  time.seconds += seconds;
+  time.step_seconds += seconds;
+}
+
 std::string format_message_time(const MessageTime& time) {
   return fmt::format("{:.3f} s of messages, {:.0f} % of it beside the computation; {:.3f} s without that",
                      time.seconds, 100 * time.hidden_share(), time.unhidden_step_seconds());
 }
 
-std::string format_traffic(const std::vector<CollectiveTraffic>& traffic) {
+std::string format_traffic(const std::vector<RankTraffic>& traffic) {
   std::string text;
-  for (const CollectiveTraffic& one : traffic) {
-    text += fmt::format("    {:<28}{:>14}   {:.0f} x, {:.0f} messages in all\n", name_of(one),
+  for (const RankTraffic& one : traffic) {
+    text += fmt::format("    {:<28}{:>14}   {:.0f} x, {:.0f} messages in all\n", one.name,
                         format_bytes(static_cast<int64_t>(one.bytes)), one.runs, one.messages);
   }
   return text;
@@ -159,10 +172,10 @@ nlohmann::json to_json(const MessageTime& time) {
           {"step_seconds_without_overlap", time.unhidden_step_seconds()}};
 }
 
-nlohmann::json to_json(const std::vector<CollectiveTraffic>& traffic) {
+nlohmann::json to_json(const std::vector<RankTraffic>& traffic) {
   nlohmann::json json = nlohmann::json::object();
-  for (const CollectiveTraffic& one : traffic) {
-    json[name_of(one)] = {{"runs", one.runs}, {"messages", one.messages}, {"bytes", one.bytes}};
+  for (const RankTraffic& one : traffic) {
+    json[one.name] = {{"runs", one.runs}, {"messages", one.messages}, {"bytes", one.bytes}};
   }
   return json;
 }

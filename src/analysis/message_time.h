@@ -31,18 +31,19 @@ RankLink link_of(double gbit_per_second, double latency_microseconds, std::strin
 double gbit_per_second(const RankLink& link);
 double latency_microseconds(const RankLink& link);
 
-// The collectives of one kind in a step: what the first rank sends, or of sums that end there the second. Of rings another's
+// The messages of one kind in a step: what the first rank sends, or of sums that end there the second. Of rings another's
 // bytes differ by a rounding.
-struct CollectiveTraffic {
-  OpKind kind = OpKind::kAllReduce;
-  bool goes_across_groups = false;  // between ranks of several groups that share (--zero_group_size)
+struct RankTraffic {
+  // A collective's op, with "_across_groups" between ranks of several groups that share (--zero_group_size); or "agree_on_stop", the
+  // words in front of a step (ranks/agreement.h).
+  std::string name;
   double runs = 0;
   double messages = 0;  // one after the other
   double bytes = 0;
 };
 
 // Of a step, kind by kind; none where there is one rank.
-std::vector<CollectiveTraffic> step_traffic(const Session& session);
+std::vector<RankTraffic> step_traffic(const Session& session);
 
 // What the messages of a step take over the link, one after the other.
 double message_seconds_in_step(const Session& session, const RankLink& link);
@@ -63,17 +64,23 @@ using NodeSeconds = std::function<double(const OpContext& node)>;
 
 // Adds `runs` of a program to `time`, whose link is set.
 void add_messages(const Program& program, double runs, const NodeSeconds& node_seconds, MessageTime& time);
+// Adds what ranks tell each other in front of a step of the session, beside which nothing computes.
+void add_agreements(const Session& session, MessageTime& time);
 
 bool sends_messages(const Node& node);
+// By a rank that sends as much as any: the first, but for what ends there.
+double most_sent_bytes(const OpContext& context);
+// The node that makes what an input lies in, views aside; an invalid id for state.
+NodeId maker_of(const Program& program, ValueId input);
 
 // "1.2 s of messages, 80 % of it beside the computation; 3.4 s without that"
 std::string format_message_time(const MessageTime& time);
 // A line a kind: "  all_reduce  12 runs  72 messages  1.5 MiB"; nothing where there is none.
-std::string format_traffic(const std::vector<CollectiveTraffic>& traffic);
+std::string format_traffic(const std::vector<RankTraffic>& traffic);
 // {"link": {"latency_seconds", "bytes_per_second", "source"}, "seconds", "computing_seconds", "hidden_share",
 // "step_seconds_without_overlap"}
 nlohmann::json to_json(const MessageTime& time);
 // {"all_reduce": {"runs", "messages", "bytes"}, "all_reduce_across_groups": …, …}
-nlohmann::json to_json(const std::vector<CollectiveTraffic>& traffic);
+nlohmann::json to_json(const std::vector<RankTraffic>& traffic);
 
 }  // namespace shoehorn

@@ -5,51 +5,24 @@
 #include <nlohmann/json.hpp>
 
 #include "analysis/analysis_testing.h"
+#include "analysis/message_testing.h"
 #include "analysis/rank_methods.h"
 #include "analysis/step_time.h"
 #include "arguments/step_settings.h"
 #include "models/bert.h"
-#include "ops/ring.h"
-#include "passes/collective_nodes.h"
+#include "ranks/agreement.h"
 
 namespace shoehorn {
 namespace {
 
-constexpr int64_t kTwoRanks = 2;
-
-// A program whose nodes that compute take a second each.
-class MessageTimeTest : public ::testing::Test {
+// Nodes that compute take a second each.
+class MessageTimeTest : public testing::MessageProgram {
  protected:
-  MessageTimeTest() {
-    Storage storage;
-    storage.name = "x";
-    storage.type = {DType::kF32, {4}};
-    storage.role = Role::kGradient;
-    x_ = state_.add_storage(storage);
-  }
-
-  ValueId squares() {
-    return builder_.value(OpKind::kSumOfSquares, {program_.read_state(x_)}, {}, "squares");
-  }
-  // Of one element over two ranks: a message each way.
-  ValueId sum(ValueId value, bool is_beside) {
-    const NodeId node =
-        append_collective(builder_, OpKind::kAllReduce, {{value, {ring_segment(1, kTwoRanks)}}}, 1,
-                          {.world_size = kTwoRanks}, RingOf::kAll, is_beside, "sum");
-    return program_.node(node).outputs[0];
-  }
-  void read(ValueId value) { builder_.value(OpKind::kFoundInf, {value}, {}, "found_inf"); }
-
   MessageTime time(double runs = 1) const {
     MessageTime time{.link = {.latency_seconds = 0.75, .bytes_per_second = 1e30}};
     add_messages(program_, runs, [](const OpContext&) { return 1.0; }, time);
     return time;
   }
-
-  StateTable state_;
-  Program program_{ProgramKind::kUpdate, &state_};
-  OpBuilder builder_{program_};
-  StorageId x_;
 };
 
 // squares  [0 1]      squares [1 2]     found_inf [2.5 3.5]
@@ -115,10 +88,27 @@ TEST_F(RankedSession, TrafficIsWhatTheStepSends) {
     for (const int64_t micro_batches : {1, 3}) {
       const Session session(model_, options(4, stage, micro_batches));
       double bytes = 0;
-      for (const CollectiveTraffic& one : step_traffic(session)) bytes += one.bytes;
+      for (const RankTraffic& one : step_traffic(session)) bytes += one.bytes;
       EXPECT_EQ(bytes, static_cast<double>(session.sent_bytes_in_step(0))) << "stage " << stage;
     }
   }
+}
+
+// In front of a step each rank sends a word to the next, for every other rank; one rank has nobody to tell.
+TEST_F(RankedSession, AStepBeginsWithAWordAboutStops) {
+  const RankTraffic words = step_traffic(Session(model_, options(4, 0))).back();
+  EXPECT_EQ(words.name, "agree_on_stop");
+  EXPECT_EQ(words.runs, 1);
+  EXPECT_EQ(words.messages, 3);
+  EXPECT_EQ(words.bytes, 3 * static_cast<double>(kStopWordBytes));
+  SessionOptions alone = options(4, 0);
+  alone.step.ranks.local_sgd_steps = 2;
+  EXPECT_EQ(step_traffic(Session(model_, alone)).back().messages, 1.5) << "in front of every other step";
+  const Session session(model_, options(4, 0));
+  MessageTime time{.link = link_};
+  add_agreements(session, time);
+  EXPECT_DOUBLE_EQ(time.seconds, 3 * (link_.latency_seconds + kStopWordBytes / link_.bytes_per_second));
+  EXPECT_EQ(time.hidden_share(), 0) << "nothing computes meanwhile";
 }
 
 // Neither more than both in turn nor less than the longer of both; and a link that takes no time changes nothing.

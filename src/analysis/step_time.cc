@@ -78,7 +78,10 @@ StepTime time_of_step(const Session& session, const std::optional<SampleLengths>
       }
     }
   }
-  if (time.messages) time.seconds = time.messages->step_seconds;
+  if (time.messages) {
+    add_agreements(session, *time.messages);
+    time.seconds = time.messages->step_seconds;
+  }
   return time;
 }
 

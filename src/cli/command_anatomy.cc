@@ -80,7 +80,7 @@ struct Anatomy {
   MemoryAnatomy memory;
   OperationAnatomy operations;
   AreaChart along_step;
-  std::vector<CollectiveTraffic> traffic;  // of several ranks
+  std::vector<RankTraffic> traffic;  // of several ranks
 };
 
 Anatomy take_apart(const TrainingArguments& args, const Model& model, Dataset data, bool is_inference,

@@ -59,6 +59,7 @@ void wait_for_all(Communicator& ranks) {
 }
 
 void agree_on_stop(Communicator& ranks) {
+  static_assert(sizeof(stop_signal()) == kStopWordBytes);
   const std::vector<int> signals = gather_values(ranks, stop_signal());
   const auto first = std::find_if(signals.begin(), signals.end(), [](int signal) { return signal != 0; });
   if (first == signals.end()) return;

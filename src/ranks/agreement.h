@@ -35,7 +35,9 @@ int64_t ranks_of_each_host(Communicator& ranks, const std::string& host);
 // Returns when every rank has called it.
 void wait_for_all(Communicator& ranks);
 
-// If a stop was requested of any rank (base/stop_request.h), it is of all. Throws Stopped then.
+// If a stop was requested of any rank (base/stop_request.h), it is of all. Throws Stopped then. Each rank sends a word of so many
+// bytes to the next, once for each other rank.
+inline constexpr int64_t kStopWordBytes = sizeof(int);
 void agree_on_stop(Communicator& ranks);
 
 // What ranks must have alike: "the arguments", "the program".

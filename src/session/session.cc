@@ -7,6 +7,7 @@
 #include "base/rounding.h"
 #include "exec/backends.h"
 #include "ops/op_info.h"
+#include "ranks/agreement.h"
 #include "session/batch_feed.h"
 #include "session/loss_scale_state.h"
 #include "session/recompute_choice.h"
@@ -131,7 +132,14 @@ int64_t Session::sent_bytes_in_step(int64_t rank) const {
   const RankOptions& ranks = options_.step.ranks;
   if (ranks.are_replicas() && rank == 0 && !family_.train_batches.empty())
     bytes += static_cast<double>((ranks.world_size - 1) * scattered_bytes(family_.train_batches[0]));
+  bytes += stop_agreements_in_step() * static_cast<double>((ranks.world_size - 1) * kStopWordBytes);
   return std::llround(bytes);
+}
+
+double Session::stop_agreements_in_step() const {
+  const RankOptions& ranks = options_.step.ranks;
+  if (ranks.world_size == 1) return 0;
+  return 1.0 / static_cast<double>(std::max<int64_t>(1, ranks.local_steps()));
 }
 
 int64_t Session::parameter_count() const {

@@ -81,6 +81,9 @@ class Session {
 
   // What a step makes this rank send to the others, of local SGD on average; 0 where there is one rank.
   int64_t sent_bytes_in_step(int64_t rank) const;
+  // How often ranks tell each other in front of a step whether a stop was requested (ranks/agreement.h): ranks that train alone for some
+  // steps only in front of the first of them. 0 where there is one rank.
+  double stop_agreements_in_step() const;
 
   int64_t parameter_count() const;
   int64_t trainable_parameter_count() const;

@@ -143,7 +143,8 @@ TEST_F(LocalSgd, TakesTheMeanOfWhatRanksMoved) {
   EXPECT_NE(runs[0].ends[1], runs[1].ends[1]) << "ranks train alone";
 }
 
-// Only outer updates send, and a word about stops and losses each; a step's part is what the plan says.
+// Only outer updates send, and ranks tell each other of stops and losses then; a step's part is what the plan says, but for
+// losses.
 TEST_F(LocalSgd, SendsEverySoManySteps) {
   struct Losses {
     double sum;
@@ -158,9 +159,9 @@ TEST_F(LocalSgd, SendsEverySoManySteps) {
     args.max_steps = 20;
     const std::vector<RankRun> five = train_on(size, args, samples);
     for (size_t rank = 0; rank < two.size(); ++rank) {
-      const auto words = static_cast<int64_t>((size - 1) * (sizeof(int) + sizeof(Losses)));
+      const auto losses = static_cast<int64_t>((size - 1) * sizeof(Losses));
       EXPECT_EQ(five[rank].sent_bytes - two[rank].sent_bytes,
-                3 * (4 * five[rank].planned_sent_bytes + words));
+                3 * (4 * five[rank].planned_sent_bytes + losses));
     }
   }
 }
