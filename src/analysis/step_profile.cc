@@ -7,6 +7,7 @@
 
 #include "analysis/sized_program.h"
 #include "base/error.h"
+#include "base/median.h"
 #include "base/plural.h"
 #include "plan/memory_timeline.h"
 #include "report/trace_file.h"
@@ -24,14 +25,6 @@ constexpr int64_t kHostSlicesAround = 6;
 
 double rate(double amount, double seconds) {
   return seconds > 0 ? amount / seconds / 1e9 : 0;
-}
-
-bool reads_other_lane(const Program& program, size_t node) {
-  const Node& reader = program.nodes()[node];
-  return std::ranges::any_of(reader.inputs, [&](ValueId input) {
-    const NodeId producer = input.valid() ? program.value(input).producer : NodeId{};
-    return producer.valid() && program.node(producer).lane != reader.lane;
-  });
 }
 
 bool has_other_lanes(const Session& session) {
@@ -144,9 +137,10 @@ void StepProfile::for_each_node(const Function& function) const {
     const std::span<const NodeTimes> times = times_of(run);
     double last_end = run.begin;  // of lane 0
     for (size_t i = 0; i < costs.size(); ++i) {
-      const bool follows = run.program->nodes()[i].lane == 0 && !reads_other_lane(*run.program, i);
+      const Node& node = run.program->nodes()[i];
+      const bool follows = node.lane == 0 && !waits_for_other_lane(*run.program, node);
       function(run, i, costs[i], follows ? last_end : times[i].begin, times[i].end);
-      if (run.program->nodes()[i].lane == 0) last_end = times[i].end;
+      if (node.lane == 0) last_end = times[i].end;
     }
   }
 }
@@ -154,14 +148,8 @@ void StepProfile::for_each_node(const Function& function) const {
 template <typename Function>
 void StepProfile::for_each_wait(const Function& function) const {
   for (const Run& run : runs_) {
-    const std::span<const NodeTimes> times = times_of(run);
-    double last_end = run.begin;  // of lane 0
-    for (size_t i = 0; i < times.size(); ++i) {
-      if (run.program->nodes()[i].lane != 0) continue;
-      if (reads_other_lane(*run.program, i)) function(last_end, times[i].begin);
-      last_end = times[i].end;
-    }
-    if (const double end = end_of(run); end > last_end) function(last_end, end);
+    for (const LaneWait& wait : waits_of_lane_0(*run.program, run.begin, times_of(run)))
+      function(wait.begin, wait.end);
   }
 }
 
@@ -197,6 +185,21 @@ double StepProfile::waited_seconds() const {
   double seconds = 0;
   for_each_wait([&](double begin, double end) { seconds += end - begin; });
   return seconds;
+}
+
+MessageOverlap StepProfile::message_overlap() const {
+  MessageOverlap overlap;
+  for (const Run& run : runs_) {
+    if (run.program->kind() != ProgramKind::kEvaluate)
+      add_overlap(*run.program, run.begin, times_of(run), overlap);
+  }
+  return overlap;
+}
+
+double StepProfile::median_step_seconds() const {
+  std::vector<double> seconds;
+  for (const Step& step : steps_) seconds.push_back(step.end - step.begin);
+  return median(std::move(seconds));
 }
 
 double StepProfile::recorded_seconds() const {
@@ -284,7 +287,7 @@ std::string format_profile(const StepProfile& profile) {
     in_ops += waited;
   }
   add("host: data, log, evaluation, checkpoint", all - in_ops);
-  return text;
+  return text + format_overlap(profile.message_overlap(), profile.recorded_steps());
 }
 
 }  // namespace shoehorn

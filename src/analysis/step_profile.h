@@ -19,6 +19,7 @@
 #include <string_view>
 #include <vector>
 
+#include "analysis/message_overlap.h"
 #include "base/now_seconds.h"
 #include "ops/op_info.h"
 #include "session/session.h"
@@ -63,8 +64,12 @@ class StepProfile {
   // By lane, and then by time, longest first. Flops and bytes are for the counts of the runs.
   std::vector<OpTime> by_op() const;
   double recorded_seconds() const;
+  // Of at least one recorded step.
+  double median_step_seconds() const;
   // In which lane 0 waited for other lanes.
   double waited_seconds() const;
+  // Of all runs but evaluations.
+  MessageOverlap message_overlap() const;
 
   // Writes the trace; SystemError if that fails.
   void write(const std::filesystem::path& path) const;

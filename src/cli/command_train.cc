@@ -312,6 +312,7 @@ int run_train(const std::vector<std::string>& words) {
   }
   Metrics trained = output.metrics;
   add_script_metrics(trained, "train", train_samples);
+  if (trainer.profile() != nullptr) add_profile_metrics(trained, *trainer.profile());
   save_metrics(args.output_dir, "train", trained);
   trainer.save_state();
   nlohmann::json results = to_json(trained);

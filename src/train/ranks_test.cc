@@ -16,6 +16,7 @@
 #include "io/json_file.h"
 #include "io/test_directory.h"
 #include "train/rank_runs_testing.h"
+#include "train/results.h"
 
 namespace shoehorn {
 namespace {
@@ -319,10 +320,17 @@ TEST_F(Ranks, AreProfiledLaneByLane) {
     const BertForSequenceClassification model(tiny_bert());
     Trainer trainer(model, args, tiny_samples(64, 5), {}, {.ranks = ranks});
     trainer.train();
-    return format_profile(*trainer.profile());
+    Metrics metrics;
+    add_profile_metrics(metrics, *trainer.profile());
+    return format_profile(*trainer.profile()) + to_json(metrics).dump();
   })[0];
   EXPECT_NE(table.find("all_reduce, beside"), std::string::npos) << table;
   EXPECT_NE(table.find("waiting for messages"), std::string::npos) << table;
+  // Of so small a model all gradients are one bucket, which is complete when the backward ends.
+  EXPECT_NE(table.find("Messages beside the computation: "), std::string::npos) << table;
+  for (const char* name : {kProfiledStepMetric, kDoneShareMetric, kEarlyShareMetric})
+    EXPECT_NE(table.find(fmt::format("\"{}\":", name)), std::string::npos) << table;
+  EXPECT_EQ(table.find(kHiddenShareMetric), std::string::npos) << table;
   struct Slice {
     double begin, end;
   };

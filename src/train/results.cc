@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "analysis/step_profile.h"
 #include "base/error.h"
 #include "base/process.h"
 #include "io/directory_lock.h"
@@ -112,6 +113,16 @@ void add_script_metrics(Metrics& metrics, const std::string& split, int64_t samp
   metrics[split + "_samples"] = samples;
   if (const auto found = metrics.find(split + "_perplexity"); found != metrics.end())
     metrics["perplexity"] = found->second;
+}
+
+void add_profile_metrics(Metrics& metrics, const StepProfile& profile) {
+  if (profile.recorded_steps() == 0) return;
+  metrics[kProfiledStepMetric] = profile.median_step_seconds();
+  const MessageOverlap overlap = profile.message_overlap();
+  if (overlap.bytes <= 0) return;
+  metrics[kDoneShareMetric] = overlap.done_share();
+  metrics[kEarlyShareMetric] = overlap.early_share();
+  if (overlap.early_bytes > 0) metrics[kHiddenShareMetric] = overlap.hidden_share();
 }
 
 std::string format_metrics(std::string_view split, const Metrics& metrics) {
