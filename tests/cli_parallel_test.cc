@@ -1,4 +1,5 @@
 // bench parallel as a program, and launch over a slower link. Skipped where there is no MPI.
+#include <cstdlib>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -14,6 +15,8 @@ using nlohmann::json;
 
 class CliParallel : public CliTest {
  protected:
+  CliParallel() { setenv("XDG_CACHE_HOME", path("cache").c_str(), 1); }
+  ~CliParallel() override { unsetenv("XDG_CACHE_HOME"); }
   void SetUp() override {
     if (!has_mpi()) GTEST_SKIP() << kNoMpi;
   }
@@ -36,36 +39,77 @@ class CliParallel : public CliTest {
     words.insert(words.end(), more.begin(), more.end());
     return words;
   }
+
+  // By mode, and whether it is over a slow link; each of one run.
+  static std::map<std::string, json> settings_of(const std::filesystem::path& file) {
+    std::map<std::string, json> settings;
+    const json parallel = read_json(file);
+    for (const json& setting : parallel["settings"]) {
+      EXPECT_EQ(setting["runs"].size(), 1U);
+      EXPECT_EQ(setting["runs"][0]["outcome"], "measured") << setting;
+      settings[setting["mode"].get<std::string>() + (setting["link"].is_null() ? "" : " slow")] = setting;
+    }
+    return settings;
+  }
 };
 
 TEST_F(CliParallel, RunsEverySettingOverEveryLink) {
-  const ProgramRun result = run(bench({"--repeats", "1", "--link_bandwidths", "0.01", "--link_latency", "50",
-                                       "--json_file", path("parallel.json")}));
+  ASSERT_EQ(run({"calibrate", "--quick", "--num_threads", "1"}).exit_code, 0);
+  const ProgramRun result = run(bench({"--repeats", "1", "--modes", "dp,ddp", "--link_bandwidths", "0.01",
+                                       "--link_latency", "50", "--json_file", path("parallel.json")}));
   ASSERT_EQ(result.exit_code, 0) << result.output << result.error;
   EXPECT_TRUE(contains(result.output, "0.01 Gbit/s, 50 µs")) << result.output;
-  const json parallel = read_json(path("parallel.json"));
-  std::map<std::string, json> runs;
-  for (const json& setting : parallel["settings"]) {
-    ASSERT_EQ(setting["runs"].size(), 1U);
-    EXPECT_EQ(setting["runs"][0]["outcome"], "measured") << setting;
-    const std::string name = setting["mode"].get<std::string>() + (setting["link"].is_null() ? "" : " slow");
-    runs[name] = setting["runs"][0];
-  }
-  ASSERT_EQ(runs.size(), 5U) << "one process; dp and ddp over two links";
-  EXPECT_EQ(runs["one process"]["sent_bytes_in_step"], 0);
-  EXPECT_GT(runs["dp"]["sent_bytes_in_step"], runs["ddp"]["sent_bytes_in_step"]) << "samples go around, too";
+  std::map<std::string, json> settings = settings_of(path("parallel.json"));
+  ASSERT_EQ(settings.size(), 5U) << "one process; dp and ddp over two links";
+  const auto run_of = [&](const std::string& name) { return settings[name]["runs"][0]; };
+  EXPECT_EQ(run_of("one process")["sent_bytes_in_step"], 0);
+  EXPECT_GT(run_of("dp")["sent_bytes_in_step"], run_of("ddp")["sent_bytes_in_step"])
+      << "samples go around, too";
   // Two ranks have one sum either way, whatever the link.
   for (const char* other : {"dp", "dp slow", "ddp slow"})
-    EXPECT_EQ(runs[other]["train_loss"], runs["ddp"]["train_loss"]) << other;
+    EXPECT_EQ(run_of(other)["train_loss"], run_of("ddp")["train_loss"]) << other;
   for (const char* mode : {"dp", "ddp"}) {
-    const json& slow = runs[std::string(mode) + " slow"];
-    const double sending = 3 * slow["sent_bytes_in_step"].get<double>() / (0.01e9 / 8);
-    EXPECT_GE(slow["train_seconds"].get<double>(), sending) << "a message takes its time";
+    const json slow = run_of(std::string(mode) + " slow");
+    const double sending = slow["sent_bytes_in_step"].get<double>() / (0.01e9 / 8);
+    EXPECT_GE(slow["train_seconds"].get<double>(), 3 * sending) << "a message takes its time";
+    EXPECT_GE(slow["step_seconds"].get<double>(), sending);
+    // Operations of a thread are calibrated, and the link is given; what this host's memory does nobody measured.
+    EXPECT_GE(settings[std::string(mode) + " slow"]["predicted_step_seconds"].get<double>(), sending) << mode;
+    EXPECT_TRUE(settings[mode]["predicted_step_seconds"].is_null()) << mode;
+  }
+  EXPECT_TRUE(run_of("ddp")["messages_early_share"].is_number()) << "gradients go around beside the backward";
+  EXPECT_FALSE(run_of("dp").contains("messages_early_share")) << "nothing does";
+  const double alone = settings["one process"]["samples_per_second"]["median"].get<double>();
+  EXPECT_DOUBLE_EQ(settings["ddp"]["times_one_process"].get<double>(),
+                   settings["ddp"]["samples_per_second"]["median"].get<double>() / alone);
+}
+
+// Stages have the bits of ddp, and ranks accumulate; DataParallel does not.
+TEST_F(CliParallel, RunsEveryStageOfRanksThatAccumulate) {
+  const ProgramRun result = run(bench({"--repeats", "1", "--gradient_accumulation_steps", "2",
+                                       "--link_bandwidths", "none", "--json_file", path("parallel.json")}));
+  ASSERT_EQ(result.exit_code, 0) << result.output << result.error;
+  const std::string left_out =
+      "dp is left out: DataParallel takes one micro-batch of a rank in a step, and "
+      "--gradient_accumulation_steps is 2";
+  EXPECT_TRUE(contains(result.output, left_out)) << result.output;
+  const json parallel = read_json(path("parallel.json"));
+  EXPECT_EQ(parallel["left_out"], left_out);
+  EXPECT_EQ(parallel["gradient_accumulation_steps"], 2);
+  std::map<std::string, json> settings = settings_of(path("parallel.json"));
+  ASSERT_EQ(settings.size(), 5U) << "one process, ddp and three stages";
+  for (const char* mode : {"zero_1", "zero_2", "zero_3"}) {
+    EXPECT_EQ(settings[mode]["runs"][0]["train_loss"], settings["ddp"]["runs"][0]["train_loss"]) << mode;
+    EXPECT_GT(settings[mode]["runs"][0]["sent_bytes_in_step"], 0) << mode;
   }
 }
 
 TEST_F(CliParallel, Mistakes) {
   expect_failure(bench({"--parallel_mode", "dp"}), 2, {"[--parallel_mode]", "bench parallel sets it"});
+  expect_failure(bench({"--zero_stage", "3"}), 2, {"[--zero_stage]", "bench parallel sets it"});
+  expect_failure(bench({"--modes", "zero"}), 2, {"[--modes]", "zero_3", "'zero'"});
+  expect_failure(bench({"--modes", "dp,ddp", "--gradient_accumulation_steps", "2"}), 2,
+                 {"[--modes]", "dp is left out"});
   expect_failure(bench({"--nproc_per_node", "1"}), 2, {"[--nproc_per_node]", "nobody to share with"});
   for (const std::string value : {"fast", "inf", "nan", "1e999", "1e305", "+1", "0"})
     expect_failure(bench({"--link_bandwidths", value}), 2, {"[--link_bandwidths]", "'" + value + "'"});

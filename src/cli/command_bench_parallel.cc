@@ -21,18 +21,25 @@ namespace {
 using enum ArgumentKind;
 
 constexpr const char* kParallelIntroduction =
-    R"(One training on ranks of this host, in turns: by one process with the threads of all, by DataParallel (dp) and by
-ranks that each update (ddp), over the host's memory and over slower links, whose time messages then take. The
-effective batch is the same. Give the model, the files and other flags of train, of a rank; --max_steps and a small
---per_device_train_batch_size keep it short.
+    R"(One training on ranks of this host, in turns: by one process with the threads of all, by DataParallel (dp), by ranks
+that each update (ddp) and by ranks that share the memory (zero_1 to zero_3, which are --zero_stage), over the host's
+memory and over slower links, whose time messages then take. The effective batch is the same. Give the model, the files
+and other flags of train, of a rank; --max_steps and a small --per_device_train_batch_size keep it short. Steps are
+predicted where `shoehorn calibrate` and `shoehorn topo` have measured what plan goes by.
 
   shoehorn bench parallel --model_type gpt2 --tokenizer_name DIR --task causal-lm --train_file corpus.txt
       --max_steps 20 --per_device_train_batch_size 4 [FLAGS]
 )";
 
 // Flags of train that the command sets itself.
-constexpr std::array<std::string_view, 6> kSetByParallel = {
-    "output_dir", "parallel_mode", "gradient_accumulation_steps", "save_strategy", "report_to", "world_size"};
+constexpr std::array<std::string_view, 7> kSetByParallel = {
+    "output_dir", "parallel_mode", "zero_stage", "save_strategy", "report_to", "world_size", "profile"};
+
+std::vector<ArgumentChoice> mode_choices() {
+  std::vector<ArgumentChoice> choices;
+  for (const std::string_view mode : kParallelModes) choices.push_back({mode});
+  return choices;
+}
 
 const std::vector<ArgumentSpec>& bench_parallel_rows() {
   static const std::vector<ArgumentSpec> rows = {
@@ -40,6 +47,12 @@ const std::vector<ArgumentSpec>& bench_parallel_rows() {
        .kind = kInteger,
        .standard = int64_t{2},
        .help = "ranks, each with its share of the processors unless --num_threads says how many threads"},
+      {.name = "modes",
+       .kind = kList,
+       .standard = std::vector<std::string>{kParallelModes.begin(), kParallelModes.end()},
+       .help =
+           "ways in which ranks share a step, besides the one process; dp is left out where ranks accumulate",
+       .choices = mode_choices()},
       {.name = "link_bandwidths",
        .kind = kList,
        .standard = std::vector<std::string>{"1"},
@@ -71,6 +84,7 @@ ParallelOptions parallel_options(const CommandOptions& given, const ScratchDirec
   options.flags = given.rest;
   options.ranks = given.integer_at_least("nproc_per_node", 2, "; one has nobody to share with");
   options.repeats = given.integer_at_least("repeats", 1);
+  options.modes = given.list("modes");
   const double latency = given.number("link_latency");
   if (!(latency >= 0)) throw user_error("[--link_latency] expected 0 µs or more, got {:g}", latency);
   const std::vector<std::string> bandwidths = given.list("link_bandwidths");
@@ -79,6 +93,9 @@ ParallelOptions parallel_options(const CommandOptions& given, const ScratchDirec
   }
   const ParsedArguments parsed = parse_arguments(Command::kTrain, options.flags, options.ranks);
   refuse_set_rows(parsed, kSetByParallel, "bench parallel sets it");
+  options.accumulation = parsed.arguments.gradient_accumulation_steps;
+  if (const std::string left_out = left_out_text(options); given.is_given("modes") && !left_out.empty())
+    throw user_error("[--modes] expected ways that can run, but {}", left_out);
   options.threads =
       parsed.arguments.num_threads.value_or(std::max<int64_t>(1, processors().usable() / options.ranks));
   return options;

@@ -7,6 +7,7 @@
 #include "base/child_process.h"
 #include "base/error.h"
 #include "base/format.h"
+#include "base/median.h"
 #include "base/plural.h"
 #include "exec/backends.h"
 #include "lab/machine_text.h"
@@ -19,6 +20,11 @@ namespace shoehorn {
 namespace {
 
 constexpr const char* kOneProcess = "one process";
+constexpr int64_t kProfiledSteps = 8;  // behind the first, at most
+
+std::optional<double> number_if_any(const RunResults& results, const char* name) {
+  return results.has(name) ? std::optional(results.number(name)) : std::nullopt;
+}
 
 ParallelRun read_run(const FinishedProcess& finished, const std::filesystem::path& directory) {
   ParallelRun run;
@@ -35,6 +41,10 @@ ParallelRun read_run(const FinishedProcess& finished, const std::filesystem::pat
     run.train_loss = results.number("train_loss");
     run.process_bytes = results.bytes("memory_process_measured_bytes");
     if (results.has(kSentBytesMetric)) run.sent_bytes = results.bytes(kSentBytesMetric);
+    run.step_seconds = number_if_any(results, kProfiledStepMetric);
+    run.done_share = number_if_any(results, kDoneShareMetric);
+    run.early_share = number_if_any(results, kEarlyShareMetric);
+    run.hidden_share = number_if_any(results, kHiddenShareMetric);
     run.outcome = RunOutcome::kMeasured;
   } catch (const UserError& error) {
     run.reason = error.what();
@@ -59,12 +69,90 @@ std::string line_of(const ParallelSetting& setting, const ParallelRun& run, int6
                                    : outcome_text(run.outcome));
 }
 
-// ddp over the host's memory, if it was measured.
-const ParallelResult* reference_of(const ParallelResults& results) {
+// The mode over the host's memory, if it was measured.
+const ParallelResult* measured_mode(const ParallelResults& results, std::string_view mode) {
   for (const ParallelResult& result : results.settings) {
-    if (result.setting.mode == "ddp" && !result.setting.link && result.is_measured()) return &result;
+    if (result.setting.mode == mode && !result.setting.link && result.is_measured()) return &result;
   }
   return nullptr;
+}
+
+double speed_of(const ParallelResult& result) {
+  return result.of(&ParallelRun::samples_per_second).median;
+}
+
+// Of a result that was measured.
+std::string times_text(const ParallelResult& result, const ParallelResult* reference) {
+  return reference == nullptr ? kNothing : fmt::format("{:.2f}", speed_of(result) / speed_of(*reference));
+}
+
+std::string number_text(const std::optional<double>& number) {
+  return number ? fmt::format("{:.3f}", *number) : kNothing;
+}
+
+std::string percent_text(const std::optional<double>& share) {
+  return share ? fmt::format("{:.0f} %", 100 * *share) : kNothing;
+}
+
+nlohmann::ordered_json json_of(const std::optional<double>& number) {
+  return number ? nlohmann::ordered_json(*number) : nlohmann::ordered_json();
+}
+
+bool is_left_out(const ParallelOptions& options, const std::string& mode) {
+  return mode == "dp" && options.accumulation > 1;
+}
+
+std::vector<std::string> mode_words(const std::string& mode) {
+  constexpr std::string_view kZero = "zero_";
+  if (mode.starts_with(kZero)) return {"--zero_stage", mode.substr(kZero.size())};
+  return {"--parallel_mode", mode};
+}
+
+std::vector<std::string> link_words(const ParallelSetting& setting) {
+  if (!setting.link) return {};
+  return {"--link_bandwidth", fmt::format("{}", gbit_per_second(*setting.link)), "--link_latency",
+          fmt::format("{}", latency_microseconds(*setting.link))};
+}
+
+// The flags of train that make the setting.
+std::vector<std::string> setting_words(const ParallelOptions& options, const ParallelSetting& setting) {
+  const int64_t times = setting.mode == kOneProcess ? options.ranks : 1;
+  std::vector<std::string> words = options.flags;
+  words.insert(words.end(), {"--gradient_accumulation_steps", std::to_string(options.accumulation * times),
+                             "--num_threads", std::to_string(options.threads * times)});
+  if (setting.mode != kOneProcess) {
+    for (std::string& word : mode_words(setting.mode)) words.push_back(std::move(word));
+  }
+  return words;
+}
+
+std::optional<double> predicted_step_seconds(const std::string& program, const ParallelOptions& options,
+                                             const ParallelSetting& setting) {
+  std::vector<std::string> command = {program};
+  for (std::string& word : plan_words(options, setting)) command.push_back(std::move(word));
+  const FinishedProcess finished = run_shoehorn(command);
+  if (finished.exit_code != 0) return std::nullopt;
+  const nlohmann::json plan = nlohmann::json::parse(finished.output, nullptr, false);
+  const bool is_whole = plan.is_object() && plan.value("step_seconds_are", "") == "calibrated" &&
+                        (setting.mode == kOneProcess || plan["messages"].is_object());
+  return is_whole ? std::optional(plan["step_seconds"].get<double>()) : std::nullopt;
+}
+
+nlohmann::ordered_json run_to_json(const ParallelRun& run) {
+  if (!run.is_measured()) return {{"outcome", outcome_text(run.outcome)}, {"reason", run.reason}};
+  nlohmann::ordered_json json = {{"outcome", outcome_text(run.outcome)},
+                                 {"samples_per_second", run.samples_per_second},
+                                 {"step_seconds", json_of(run.step_seconds)},
+                                 {"train_seconds", run.train_seconds},
+                                 {"train_loss", run.train_loss},
+                                 {"sent_bytes_in_step", run.sent_bytes},
+                                 {"process_bytes", run.process_bytes}};
+  if (run.early_share) {
+    json["messages_done_share"] = json_of(run.done_share);
+    json["messages_early_share"] = json_of(run.early_share);
+    json["messages_hidden_share"] = json_of(run.hidden_share);
+  }
+  return json;
 }
 
 }  // namespace
@@ -80,37 +168,57 @@ Spread ParallelResult::of(double ParallelRun::* figure) const {
   return spread_of(std::move(values));
 }
 
+std::optional<double> ParallelResult::of(std::optional<double> ParallelRun::* figure) const {
+  std::vector<double> values;
+  for (const ParallelRun& run : runs) {
+    if (run.*figure) values.push_back(*(run.*figure));
+  }
+  return values.empty() ? std::nullopt : std::optional(median(std::move(values)));
+}
+
+std::string left_out_text(const ParallelOptions& options) {
+  for (const std::string& mode : options.modes) {
+    if (!is_left_out(options, mode)) continue;
+    return fmt::format(
+        "{} is left out: DataParallel takes one micro-batch of a rank in a step, and --gradient_accumulation_steps is {}",
+        mode, options.accumulation);
+  }
+  return {};
+}
+
 std::vector<ParallelSetting> parallel_settings(const ParallelOptions& options) {
-  std::vector<ParallelSetting> settings = {{kOneProcess}, {"dp"}, {"ddp"}};
-  for (const RankLink& link : options.links) {
-    settings.push_back({"dp", link});
-    settings.push_back({"ddp", link});
+  std::vector<ParallelSetting> settings = {{kOneProcess}};
+  std::vector<std::optional<RankLink>> links = {std::nullopt};
+  links.insert(links.end(), options.links.begin(), options.links.end());
+  for (const std::optional<RankLink>& link : links) {
+    for (const std::string& mode : options.modes) {
+      if (!is_left_out(options, mode)) settings.push_back({mode, link});
+    }
   }
   return settings;
 }
 
 std::vector<std::string> command_words(const ParallelOptions& options, const ParallelSetting& setting) {
-  const bool is_one = setting.mode == kOneProcess;
   std::vector<std::string> words;
-  if (!is_one) {
+  if (setting.mode != kOneProcess) {
     words = {"launch", "--nproc_per_node", std::to_string(options.ranks)};
-    if (setting.link) {
-      words.insert(words.end(), {"--link_bandwidth", fmt::format("{}", gbit_per_second(*setting.link)),
-                                 "--link_latency", fmt::format("{}", latency_microseconds(*setting.link))});
-    }
+    for (std::string& word : link_words(setting)) words.push_back(std::move(word));
   }
   words.emplace_back("train");
-  words.insert(words.end(), options.flags.begin(), options.flags.end());
-  if (is_one) {
-    words.insert(words.end(),
-                 {"--gradient_accumulation_steps", std::to_string(options.accumulation * options.ranks),
-                  "--num_threads", std::to_string(options.threads * options.ranks)});
-  } else {
-    words.insert(words.end(),
-                 {"--gradient_accumulation_steps", std::to_string(options.accumulation), "--num_threads",
-                  std::to_string(options.threads), "--parallel_mode", setting.mode});
+  for (std::string& word : setting_words(options, setting)) words.push_back(std::move(word));
+  words.insert(words.end(),
+               {"--profile", std::to_string(kProfiledSteps), "--save_strategy", "no", "--report_to", "none"});
+  return words;
+}
+
+std::vector<std::string> plan_words(const ParallelOptions& options, const ParallelSetting& setting) {
+  std::vector<std::string> words = {"plan"};
+  for (std::string& word : setting_words(options, setting)) words.push_back(std::move(word));
+  if (setting.mode != kOneProcess) {
+    words.insert(words.end(), {"--world_size", std::to_string(options.ranks)});
+    for (std::string& word : link_words(setting)) words.push_back(std::move(word));
   }
-  words.insert(words.end(), {"--save_strategy", "no", "--report_to", "none"});
+  words.emplace_back("--json");
   return words;
 }
 
@@ -123,6 +231,8 @@ ParallelResults walk_parallel(const ParallelOptions& options, const RunProgress&
   const auto settings = std::ssize(results.settings);
   const int64_t of = options.repeats * settings;
   if (on_run) on_run(0, of, "");
+  for (ParallelResult& result : results.settings)
+    result.predicted_step_seconds = predicted_step_seconds(program, options, result.setting);
   for (int64_t done = 0; done < of; ++done) {
     const int64_t round = done / settings, at = done % settings;
     ParallelResult& result = results.settings[static_cast<size_t>(round % 2 == 0 ? at : settings - 1 - at)];
@@ -144,12 +254,17 @@ std::string format_parallel(const ParallelResults& results) {
                               {"samples/s", true},
                               {"lowest", true},
                               {"highest", true},
+                              {"÷ one", true},
                               {"÷ ddp", true},
-                              {"seconds", true},
+                              {"step, s", true},
+                              {"predicted", true},
                               {"sent in a step", true},
+                              {"hidden", true},
                               {"memory", true}}};
-  const ParallelResult* reference = reference_of(results);
-  std::string reasons;
+  const ParallelResult* one = measured_mode(results, kOneProcess);
+  const ParallelResult* ddp = measured_mode(results, "ddp");
+  std::string reasons = left_out_text(results.options);
+  if (!reasons.empty()) reasons += "\n";
   for (const ParallelResult& result : results.settings) {
     std::vector<std::string> row = {name_of(result.setting, results.options.ranks),
                                     link_name(result.setting)};
@@ -160,58 +275,52 @@ std::string format_parallel(const ParallelResults& results) {
       row.resize(table.columns.size(), kNothing);
     } else {
       const Spread speed = result.of(&ParallelRun::samples_per_second);
-      row.push_back(fmt::format("{:.3f}", speed.median));
-      row.push_back(fmt::format("{:.3f}", speed.low));
-      row.push_back(fmt::format("{:.3f}", speed.high));
-      row.push_back(
-          reference == nullptr
-              ? kNothing
-              : fmt::format("{:.2f}", speed.median / reference->of(&ParallelRun::samples_per_second).median));
-      row.push_back(fmt::format("{:.1f}", result.of(&ParallelRun::train_seconds).median));
+      for (const double figure : {speed.median, speed.low, speed.high})
+        row.push_back(fmt::format("{:.3f}", figure));
+      row.push_back(times_text(result, one));
+      row.push_back(times_text(result, ddp));
+      row.push_back(number_text(result.of(&ParallelRun::step_seconds)));
+      row.push_back(number_text(result.predicted_step_seconds));
       row.push_back(result.runs[0].sent_bytes > 0 ? format_bytes(result.runs[0].sent_bytes) : kNothing);
+      row.push_back(percent_text(result.of(&ParallelRun::hidden_share)));
       row.push_back(format_bytes(result.runs[0].process_bytes));
     }
     table.rows.push_back(std::move(row));
   }
   return fmt::format(
-      "{}\n{} ranks of {} and one process, the same effective batch; medians of {} runs; ÷ ddp: its samples/s over this "
-      "host's memory\n{}{}",
+      "{}\n{} ranks of {} and one process of {}, the same effective batch; medians of {} runs; ÷ one, ÷ ddp: samples/s of "
+      "the one process and of ddp over this host's memory; hidden: of what was complete before the backward's end\n{}{}",
       format_machine(results.machine), results.options.ranks, plural(results.options.threads, "thread"),
-      results.options.repeats, format_table(table), reasons);
+      plural(results.options.threads * results.options.ranks, "thread"), results.options.repeats,
+      format_table(table), reasons);
 }
 
 nlohmann::ordered_json to_json(const ParallelResults& results) {
+  const ParallelResult* reference = measured_mode(results, kOneProcess);
   nlohmann::ordered_json settings = nlohmann::ordered_json::array();
   for (const ParallelResult& result : results.settings) {
     nlohmann::ordered_json one = {{"mode", result.setting.mode},
                                   {"link", nullptr},
                                   {"command", command_words(results.options, result.setting)},
+                                  {"predicted_step_seconds", json_of(result.predicted_step_seconds)},
                                   {"runs", nlohmann::ordered_json::array()}};
     if (result.setting.link) {
       one["link"] = {{"latency_seconds", result.setting.link->latency_seconds},
                      {"bytes_per_second", result.setting.link->bytes_per_second}};
     }
-    for (const ParallelRun& run : result.runs) {
-      if (!run.is_measured()) {
-        one["runs"].push_back({{"outcome", outcome_text(run.outcome)}, {"reason", run.reason}});
-        continue;
-      }
-      one["runs"].push_back({{"outcome", outcome_text(run.outcome)},
-                             {"samples_per_second", run.samples_per_second},
-                             {"train_seconds", run.train_seconds},
-                             {"train_loss", run.train_loss},
-                             {"sent_bytes_in_step", run.sent_bytes},
-                             {"process_bytes", run.process_bytes}});
-    }
+    for (const ParallelRun& run : result.runs) one["runs"].push_back(run_to_json(run));
     if (result.is_measured()) {
       const Spread speed = result.of(&ParallelRun::samples_per_second);
       one["samples_per_second"] = {{"median", speed.median}, {"low", speed.low}, {"high", speed.high}};
+      if (reference != nullptr) one["times_one_process"] = speed.median / speed_of(*reference);
     }
     settings.push_back(std::move(one));
   }
   return {{"machine", to_json(results.machine)},
           {"ranks", results.options.ranks},
           {"threads", results.options.threads},
+          {"gradient_accumulation_steps", results.options.accumulation},
+          {"left_out", left_out_text(results.options)},
           {"settings", std::move(settings)}};
 }
 
