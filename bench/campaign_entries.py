@@ -135,6 +135,13 @@ def rank_plan(name, flags):
     return Entry(f"plan_rank_{name}", f"{command} --num_threads 2 {flags} --json", 0.1, 2, ("build/shoehorn",))
 
 
+def ranks(model, setting):
+    flags = "--bf16 " if setting == "bf16" else ""
+    command = f"bench/compare_ranks.py --model {model} {flags}--steps 4 --repeats 1 --json -"
+    # Exit 1: a goal was missed, which is a measurement too. Where there are no instructions for bf16 PyTorch takes many minutes.
+    return Entry(f"ranks_{model.replace('-', '_')}_{setting}", command, 15, 12, ("build/shoehorn", "peers"), exits=(0, 1))
+
+
 def text(setting):
     flags = "--bf16 " if setting == "bf16" else ""
     command = f"bench/compare_text.py --model_name_or_path .cache/minilm --train_file {MRPC} {flags}--steps 40 --repeats 1 --json -"
@@ -249,8 +256,19 @@ ENTRIES = [
     *(peak(name, words) for name, words in PEAKS.items()),
     Entry(
         "parallel_gpt2",
-        "bench/parallel_gpt2.sh --bf16 --per_device_train_batch_size 2 --max_steps 8 --link_bandwidths 10,1 --json",
+        "bench/parallel_gpt2.sh --modes dp,ddp --bf16 --per_device_train_batch_size 2 --max_steps 8 --link_bandwidths 10,1 --json",
         20, 8, ("build/shoehorn", "texts"), most_runs=1,
+    ),
+    Entry(
+        "slow_link_gpt2", "bench/slow_link.sh --bf16 --per_device_train_batch_size 1 --max_steps 4 --repeats 1 --json",
+        30, 8, ("build/shoehorn", "texts"), most_runs=1,
+    ),
+    *(ranks(model, setting) for model in ("bert-base", "gpt2") for setting in ("bf16", "fp32")),
+    Entry(
+        "rank_share_bert_large",
+        "bench/compare_ranks.py --model bert-large --ranks 8 --per_device_train_batch_size 1 --sequence_length 128 --steps 2 "
+        "--sides one zero_3 --share_goal 0.2 --repeats 1 --json -",
+        5, 9, ("build/shoehorn",), most_runs=1, exits=(0, 1),
     ),
     Entry("search_speed", "bench/search_speed.py --repeats 3 --json -", 4, 2, ("build/shoehorn",), most_runs=1),
     # Exit 1: a goal was missed, which is a measurement too.

@@ -10,12 +10,13 @@ import typing
 
 import campaign_entries as entries
 import catalog_ladder
+import compare_ranks
 import epoch_time
 import fit_choice
 import recompute_budget
 import records as r
 from figure_numbers import (
-    MIB, Machine, at_path, benchmark_names, count_runs, deviations, keys_in, middle, newest, of_arena, of_benchmark, of_build, of_case, of_rounds,
+    MIB, Machine, at_path, benchmark_names, count_runs, deviations, keys_in, middle, newest, number, of_arena, of_benchmark, of_build, of_case, of_rounds,
     of_rung, of_seeds, of_side, of_state, of_steps, prediction_error, processes_of_ladder, setting_of, shown, span, times,
     times_beside,
 )  # fmt: skip
@@ -408,6 +409,10 @@ def decoder_planning_table(machine):
     return ("", "planning, s", "process while planning, MiB"), rows
 
 
+def link_text(link):
+    return "this host's memory" if link is None else f"{link['bytes_per_second'] * 8 / 1e9:g} Gbit/s, {link['latency_seconds'] * 1e6:g} µs"
+
+
 def parallel_table(machine):
     output = newest(machine.of("parallel_gpt2"))
     medians = {}
@@ -416,10 +421,7 @@ def parallel_table(machine):
             medians[setting["mode"], setting["link"] is None] = setting["samples_per_second"]["median"]
     rows = []
     for setting in output["settings"]:
-        link = setting["link"]
-        where = "this host's memory" if link is None else f"{link['bytes_per_second'] * 8 / 1e9:g} Gbit/s, {link['latency_seconds'] * 1e6:g} µs"
-        if setting["mode"] == "one process":
-            where = ""
+        where = "" if setting["mode"] == "one process" else link_text(setting["link"])
         speed, run = setting.get("samples_per_second"), setting["runs"][0]
         if speed is None:
             rows.append([setting["mode"], where, run["outcome"], "", "", ""])
@@ -430,6 +432,70 @@ def parallel_table(machine):
             f"{run['sent_bytes_in_step'] / MIB:,.0f}", f"{run['process_bytes'] / MIB:,.0f}",
         ])  # fmt: skip
     return ("", "link", "samples/s (lowest to highest)", "÷ ddp", "the first rank sends in a step, MiB", "its process, MiB"), rows
+
+
+def slow_link_table(machine):
+    """Goals: 90 % hidden of what is complete before the backward's end, and predictions within 10 %."""
+    rows = []
+    for setting in newest(machine.of("slow_link_gpt2"))["settings"]:
+        where = "" if setting["mode"] == "one process" else link_text(setting["link"])
+        run, predicted = setting["runs"][0], setting["predicted_step_seconds"]
+        seconds = run.get("step_seconds")
+        if seconds is None:
+            rows.append([setting["mode"], where, run["outcome"], "", "", "", "", ""])
+            continue
+        percent = lambda share: "–" if share is None else f"{100 * share:.0f}"
+        shares = [percent(run.get(f"messages_{share}_share")) for share in ("early", "hidden")]
+        error = None if predicted is None else abs(predicted - seconds) / seconds
+        rows.append([
+            setting["mode"], where, f"{seconds:.2f}", number(predicted, 2), percent(error), f"{run['sent_bytes_in_step'] / MIB:,.0f}", *shares,
+        ])  # fmt: skip
+    header = (
+        "", "link", "step, s", "predicted, s", "off by, %", "the first rank sends in a step, MiB",
+        "of it beside the computation complete before the backward's end, %", "of that hidden, %",
+    )  # fmt: skip
+    return header, rows
+
+
+RANKS = {
+    "ranks_bert_base_bf16": "BERT-base, bf16",
+    "ranks_bert_base_fp32": "BERT-base, fp32",
+    "ranks_gpt2_bf16": "GPT-2, bf16",
+    "ranks_gpt2_fp32": "GPT-2, fp32",
+}
+RANK_METHODS = {"ddp": "DDP", "zero_3": "ZeRO-3"}
+RANK_PEERS = {"torch_ddp": "DDP", "torch_fsdp": "FSDP"}
+
+
+def ranks_table(machine):
+    header = (
+        "two ranks of a thread, 2 × 512 each", "runs / campaigns", "samples/s", "÷ one rank of two threads", "goal", "PyTorch on gloo",
+        "samples/s", "times", "MiB of a rank", "PyTorch", "times",
+    )  # fmt: skip
+    rows = []
+    for name in machine.names(tuple(RANKS)):
+        found = machine.of(name)
+        for side, method in RANK_METHODS.items():
+            peer = compare_ranks.PEER_OF[side]
+            speed, peak = "samples_per_second", "peak_bytes"
+            rows.append([
+                f"{RANKS[name]}, {method}", count_runs(found, of_side(side, speed)), middle(found, of_side(side, speed), 3),
+                times(found, of_side(side, speed), of_side("one", speed)), f"{compare_ranks.GOALS_OF_ONE[side]:.2f}",
+                RANK_PEERS[peer], middle(found, of_side(peer, speed), 3), times(found, of_side(side, speed), of_side(peer, speed)),
+                middle(found, of_side(side, peak), 0, MIB), middle(found, of_side(peer, peak), 0, MIB),
+                times(found, of_side(side, peak), of_side(peer, peak)),
+            ])  # fmt: skip
+    return header, rows
+
+
+def rank_share_table(machine):
+    found = machine.of("rank_share_bert_large")
+    labels = {"one": "one rank, 8 × 128", "zero_3": "8 ranks with ZeRO-3, 1 × 128 each"}
+    rows = []
+    for side, label in labels.items():
+        planned, measured = of_side(side, "predicted_peak_bytes"), of_side(side, "peak_bytes")
+        rows.append([label, middle(found, planned, 0, MIB), middle(found, measured, 0, MIB), times(found, measured, of_side("one", "peak_bytes"))])
+    return ("BERT-large, fp32, AdamW", "planned, MiB of a rank", "measured", "times"), rows
 
 
 def plan_label(name):
@@ -677,6 +743,9 @@ FIGURES = [
     Figure("decoder_planning", DECODER_PLANS, decoder_planning_table),
     Figure("peaks", PEAKS, peaks_table),
     Figure("parallel", ("parallel_gpt2",), parallel_table, only_newest=True),
+    Figure("ranks", tuple(RANKS), ranks_table),
+    Figure("rank_share", ("rank_share_bert_large",), rank_share_table),
+    Figure("slow_link", ("slow_link_gpt2",), slow_link_table, only_newest=True),
     Figure("search_speed", ("search_speed",), search_speed_table, only_newest=True),
     Figure("recompute_budget", tuple(RECOMPUTE_BUDGETS), recompute_budget_table, only_newest=True),
     Figure("predict_times", ("predict_times",), predict_times_table, only_newest=True),

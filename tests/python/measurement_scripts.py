@@ -24,6 +24,7 @@ import campaign  # noqa: E402
 import campaign_entries  # noqa: E402
 import catalog_ladder  # noqa: E402
 import compare  # noqa: E402
+import compare_ranks  # noqa: E402
 import epoch_time  # noqa: E402
 import figures  # noqa: E402
 import fit_choice  # noqa: E402
@@ -120,6 +121,14 @@ def example_output(name):
         settings = {"nothing": (5, 1.0), "half": (3, 1.1), "quarter": (2, 1.2), "every layer": (1, 1.3)}
         planned = {setting: mib * 2**20 for setting, (mib, _) in settings.items()}
         return {"planned_bytes": planned, "runs": {setting: [{"step_seconds": seconds}] for setting, (_, seconds) in settings.items()}}
+    if name.startswith(("ranks_", "rank_share_")):
+        run = {"samples_per_second": 2.0, "step_seconds": 2.0, "peak_bytes": 2**30, "predicted_peak_bytes": 2**30}
+        return {"runs": {side: [run] for side in compare_ranks.SIDES}}
+    if name == "slow_link_gpt2":
+        run = {"outcome": "measured", "step_seconds": 10.0, "sent_bytes_in_step": 2**20, "messages_early_share": 0.8, "messages_hidden_share": 0.95}
+        one = {"mode": "one process", "link": None, "predicted_step_seconds": None, "runs": [{"outcome": "failed", "reason": "no memory"}]}
+        link = {"latency_seconds": 1e-3, "bytes_per_second": 1.25e8}
+        return {"settings": [one, {"mode": "ddp", "link": link, "predicted_step_seconds": 9.5, "runs": [run]}]}
     if name == "parallel_gpt2":
         run = {"outcome": "measured", "sent_bytes_in_step": 2**20, "process_bytes": 2**30}
         speed = {"samples_per_second": {"median": 2.0, "low": 1.5, "high": 2.5}}
@@ -430,7 +439,10 @@ class Campaigns(unittest.TestCase):
         self.assertEqual(cleaned, {"flags": [".cache/minilm", "~/x", "/home/meadow", "HOST:8", "llvm"]})
 
 
-COMPARISONS = (("bench/compare.py", "peers"), ("bench/compare_text.py", "peers"), ("bench/compare_character_gpt.py", "peers"), (".cache/trixie", "trixie"))
+COMPARISONS = (
+    ("bench/compare.py", "peers"), ("bench/compare_text.py", "peers"), ("bench/compare_character_gpt.py", "peers"),
+    (".cache/trixie", "trixie"), ("bench/slow_link.sh", "texts"),
+)  # fmt: skip
 
 
 class Entries(unittest.TestCase):
@@ -482,6 +494,70 @@ class Compare(unittest.TestCase):
         with self.assertRaises(SystemExit) as end, contextlib.redirect_stderr(io.StringIO()) as err:
             compare.run_main(fail)
         self.assertEqual((end.exception.code, err.getvalue()), (2, "nothing to compare\n"))
+
+
+class CompareRanks(unittest.TestCase):
+    """compare_ranks.py without models: a program that does what ours does, and one for the peers."""
+
+    FLAGS = ("--model", "bert-mini", "--ranks", "3", "--per_device_train_batch_size", "2", "--sequence_length", "16", "--steps", "2", "--repeats", "2")
+
+    def run_with(self, directory, *more):
+        log = pathlib.Path(directory) / "log"
+        results = {"train_profiled_step_seconds": 3.0, "memory_process_measured_bytes": 100, "memory_process_predicted_bytes": 101}
+        ours = f"""#!{sys.executable}
+import json, pathlib, sys
+at = lambda flag: sys.argv[sys.argv.index(flag) + 1]
+texts = pathlib.Path(at("--train_file")).read_text().splitlines()
+words = {{len(text.split(",")[0].split()) for text in texts[1:]}}
+open({str(log)!r}, "a").write(json.dumps({{"argv": sys.argv[1:], "texts": len(texts) - 1, "words": sorted(words)}}) + "\\n")
+out = pathlib.Path(at("--output_dir"))
+out.mkdir(exist_ok=True)
+seconds = 2.0 if "launch" not in sys.argv else 3.0
+results = {results!r} | {{"train_profiled_step_seconds": seconds, "train_messages_hidden_share": 0.9}}
+(out / "all_results.json").write_text(json.dumps(results))
+"""
+        run = {"samples_per_second": 1.0, "step_seconds": 6.0, "first_step_seconds": 9.0, "peak_bytes": 300, "step_samples": [6.0]}
+        theirs = f"#!{sys.executable}\nimport json\nprint(json.dumps({run!r}))\n"
+        for name, text in (("ours", ours), ("theirs", theirs)):
+            program = pathlib.Path(directory) / name
+            program.write_text(text)
+            program.chmod(0o755)
+        words = ["--shoehorn", f"{directory}/ours", "--python", f"{directory}/theirs", *self.FLAGS, *more]
+        done = subprocess.run([sys.executable, "-B", str(ROOT / "bench/compare_ranks.py"), *words], capture_output=True, text=True)
+        return done, [json.loads(line) for line in log.read_text().splitlines()]
+
+    def test_every_side_runs_in_turns(self):
+        with tempfile.TemporaryDirectory() as directory:
+            done, calls = self.run_with(directory, "--json", "-")
+        self.assertEqual(done.returncode, 1, done.stderr)  # DDP has 2/3 of the speed of one rank
+        record = json.loads(done.stdout)
+        self.assertNotIn(directory, done.stdout)
+        self.assertEqual({side: len(runs) for side, runs in record["runs"].items()}, dict.fromkeys(compare_ranks.SIDES, 2))
+        self.assertEqual([run["samples_per_second"] for run in record["runs"]["ddp"]], [2.0, 2.0])  # 3 ranks x 2 in 3 seconds
+        self.assertEqual(record["runs"]["one"][0]["samples_per_second"], 3.0)
+        self.assertEqual(record["runs"]["zero_3"][0]["messages_hidden_share"], 0.9)
+        self.assertEqual(record["runs"]["torch_fsdp"][0]["peak_bytes"], 300)
+        one, ddp, zero = calls[:3]
+        at = lambda call, flag: call["argv"][call["argv"].index(flag) + 1]
+        self.assertEqual((one["argv"][0], at(one, "--per_device_train_batch_size"), at(one, "--num_threads")), ("train", "6", "3"))
+        self.assertEqual((ddp["argv"][:3], at(ddp, "--per_device_train_batch_size")), (["launch", "--nproc_per_node", "3"], "2"))
+        self.assertEqual(at(zero, "--zero_stage"), "3")
+        self.assertEqual((one["texts"], one["words"]), (12, [14]))  # two steps of six, with [CLS] and [SEP] of 16 tokens
+
+    def test_goals_are_of_sides_that_ran(self):
+        run = lambda speed, peak: [{"samples_per_second": speed, "peak_bytes": peak}]
+        runs = {"one": run(2.0, 1000), "zero_3": run(1.9, 150), "torch_fsdp": run(1.0, 400)}
+        goals = compare_ranks.goals_of(runs, share_goal=0.1)
+        self.assertEqual({name: met for name, (met, _, _) in goals.items()}, {
+            "zero_3: speed beside one rank": True, "zero_3: speed beside torch_fsdp": False,
+            "zero_3: memory beside torch_fsdp": True, "zero_3: memory beside one rank": False,
+        })  # fmt: skip
+        self.assertEqual(compare_ranks.goals_of({"one": run(2.0, 1000)}), {})
+
+    def test_a_text_has_a_word_a_token(self):
+        for model, size in (("bert-base", 30522), ("gpt2", 50257), ("llama-135m", 49152)):
+            words = compare_ranks.words_of(model)
+            self.assertEqual((len(words), len(set(words))), (size, size))
 
 
 class ChoicesOfFit(unittest.TestCase):
