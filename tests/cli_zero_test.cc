@@ -57,6 +57,26 @@ TEST_F(CliZero, SavesWhatARankWithEverythingSaves) {
   EXPECT_TRUE(contains(resumed.output, "--world_size 2 → 1")) << resumed.output;
 }
 
+// BERT-large on eight ranks of stage 3 with a batch each: a process of them takes at most a fifth of one that has all eight batches at
+// once. Nothing runs.
+TEST_F(CliZero, ARankOfEightHoldsAFifth) {
+  const auto planned_peak = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {
+        "plan",   "--model_name_or_path", "bert-large", "--max_seq_length", "128", "--num_threads", "1",
+        "--json", "--memory_budget",      "64GiB"};
+    words.insert(words.end(), more.begin(), more.end());
+    const ProgramRun run = this->run(words);
+    EXPECT_EQ(run.exit_code, 0) << run.error;
+    return nlohmann::json::parse(run.output).at("process_peak_bytes").get<double>();
+  };
+  for (const std::string bf16 : {"false", "true"}) {
+    const double one = planned_peak({"--bf16", bf16, "--per_device_train_batch_size", "8"});
+    const double rank = planned_peak(
+        {"--bf16", bf16, "--per_device_train_batch_size", "1", "--world_size", "8", "--zero_stage", "3"});
+    EXPECT_LE(5 * rank, one) << "bf16 " << bf16;
+  }
+}
+
 // hybrid_shard shares within the host: the two ranks of this one are all, so that the result is that of stage 3.
 TEST_F(CliZero, SharesWithinAHost) {
   if (!has_mpi()) GTEST_SKIP() << kNoMpi;
