@@ -317,8 +317,29 @@ std::string status_text(const RunView& run) {
   return steps;
 }
 
+using Facts = std::vector<std::pair<std::string, std::string>>;
+
+// Of several ranks: what a rank sends, and at the end who waited for whom (rank_waits.h).
+void add_rank_facts(Facts& facts, const RunView& run) {
+  if (run.forecast.world_size == 1) return;
+  facts.emplace_back("ranks", format_count(run.forecast.world_size));
+  facts.emplace_back("a rank sends in a step",
+                     format_value(static_cast<double>(run.forecast.sent_bytes_in_step), Unit::kBytes));
+  const auto number = [&](const char* key) -> std::optional<double> {
+    const auto found = run.metrics.find(key);
+    return found == run.metrics.end() ? std::nullopt : std::optional(metric_number(found->second));
+  };
+  if (const auto waited = number("train_rank_wait_share"))
+    facts.emplace_back("waiting for messages, rank 0", format_value(*waited, Unit::kShare));
+  const auto slowest = number("train_slowest_rank"), cost = number("train_slowest_rank_cost_share");
+  if (slowest && cost) {
+    facts.emplace_back("slowest rank", fmt::format("{:.0f}, another waited {} longer", *slowest,
+                                                   format_value(*cost, Unit::kShare)));
+  }
+}
+
 void add_facts(HtmlPage& page, const RunView& run) {
-  std::vector<std::pair<std::string, std::string>> facts;
+  Facts facts;
   for (const std::string& name : std::set<std::string>{"eval_accuracy", "eval_loss", main_metric(run)}) {
     if (!has_entries(run, name)) continue;
     facts.emplace_back(name == "eval_loss" ? "evaluation loss" : readable(name),
@@ -340,6 +361,7 @@ void add_facts(HtmlPage& page, const RunView& run) {
   add("peak of the process", "memory_process_measured_bytes", Unit::kBytes);
   facts.emplace_back("predicted peak",
                      format_value(static_cast<double>(run.forecast.process_peak_bytes()), Unit::kBytes));
+  add_rank_facts(facts, run);
   page.add_facts(facts);
 }
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "exec/null/null_backend.h"
+#include "io/file.h"
 #include "io/json_file.h"
 #include "io/test_directory.h"
 #include "train/rank_runs_testing.h"
@@ -368,6 +369,30 @@ TEST_F(Ranks, PlanForTheirShareOfTheHost) {
            return std::to_string(trainer.forecast().budget_bytes);
          }))
       EXPECT_EQ(budget, std::to_string(kAvailable / size));
+  }
+}
+
+// The page of a run says who waited for whom.
+TEST_F(Ranks, AreOnThePageOfTheRun) {
+  const TestDirectory directory;
+  TrainingArguments args = rank_arguments();
+  args.output_dir = directory.path().string();
+  args.report_to = {"html"};
+  args.max_steps = 2;
+  const auto page_of = [&](int32_t size) {
+    run_in_processes(size, [&](const std::shared_ptr<Communicator>& ranks) {
+      const BertForSequenceClassification model(tiny_bert());
+      Trainer(model, args, tiny_samples(64, 5), {}, {.ranks = ranks}).train();
+      return std::string();
+    });
+    return read_text_file(directory.path() / "report.html");
+  };
+  const std::vector<std::string> facts = {"a rank sends in a step", "waiting for messages, rank 0",
+                                          "slowest rank"};
+  const std::string of_two = page_of(2), of_one = page_of(1);
+  for (const std::string& fact : facts) {
+    EXPECT_NE(of_two.find(fact), std::string::npos) << fact;
+    EXPECT_EQ(of_one.find(fact), std::string::npos) << fact;
   }
 }
 
