@@ -112,6 +112,16 @@ TEST(MemoryAnatomy, ComponentsAddUpToThePeakAndAreShown) {
     EXPECT_FALSE(component.name.starts_with("layer ")) << component.name << ": a row a kind, not a layer";
   }
   EXPECT_EQ(sum, anatomy.total_bytes);
+  int64_t resident = 0;
+  for (const NamedBytes& one : anatomy.residents) resident += one.bytes;
+  EXPECT_EQ(resident, anatomy.total_bytes);
+  EXPECT_TRUE(std::ranges::is_sorted(anatomy.residents, std::ranges::greater{}, &NamedBytes::bytes));
+  for (const char* name : {"weight of embeddings", "optimizer_state of attention", "the process besides"}) {
+    EXPECT_TRUE(std::ranges::any_of(anatomy.residents, [&](const auto& one) { return one.name == name; }))
+        << name;
+  }
+  EXPECT_EQ(anatomy.run_phase, "train");
+  EXPECT_EQ(of_evaluation(model, {}).run_phase, "evaluate");
   const std::string text = format_memory_anatomy(anatomy);
   const std::string page = page_of(session, anatomy);
   for (const char* name :

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -64,8 +65,9 @@ std::vector<NamedBytes> parts_of(const MemoryForecast& forecast) {
   return parts;
 }
 
-std::vector<NamedBytes> components_of_all_layers(const MemoryForecast& forecast) {
-  std::map<std::string, int64_t> components = forecast.by_component_kind;
+// Of the arenas, with the process besides.
+std::vector<NamedBytes> rows_of_process(std::map<std::string, int64_t> components,
+                                        const MemoryForecast& forecast) {
   const int64_t slack = components["slack"];
   components.erase("slack");
   std::vector<NamedBytes> rows = largest_first(components);
@@ -135,8 +137,11 @@ MemoryAnatomy memory_anatomy(const Session& session, const MemoryForecast& forec
   anatomy.parameters = session.parameter_count();
   anatomy.parts = parts_of(forecast);
   anatomy.components = largest_first(forecast.by_component);
-  anatomy.components_of_all_layers = components_of_all_layers(forecast);
+  anatomy.components_of_all_layers = rows_of_process(forecast.by_component_kind, forecast);
+  anatomy.residents = rows_of_process(bytes_by_role_and_component(session.state(), plan), forecast);
+  std::ranges::stable_sort(anatomy.residents, std::ranges::greater{}, &NamedBytes::bytes);
   anatomy.program = program.name();
+  anatomy.run_phase = program.kind() == ProgramKind::kEvaluate ? "evaluate" : "train";
   anatomy.timeline = timeline_of(program, largest);
   const int64_t peak = largest.device().peak_position;
   if (!program.nodes().empty()) {

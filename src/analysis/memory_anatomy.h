@@ -33,7 +33,11 @@ struct MemoryAnatomy {
   std::vector<NamedBytes> components;  // of the arenas, per layer, largest first
   // The same summed over layers, plus slack and the process besides: these too add up to the predicted peak.
   std::vector<NamedBytes> components_of_all_layers;
-  std::string program;  // the program that needs the most memory
+  // What is resident at the peak, by role and component of all layers, "weight of attention": with slack and the process
+  // besides they add up to the predicted peak, too. Largest first.
+  std::vector<NamedBytes> residents;
+  std::string program;    // the program that needs the most memory
+  std::string run_phase;  // "train" or "evaluate": what the run does then
   std::vector<StepMoment> timeline;
   std::string peak_node;                  // the node at the peak
   std::vector<NamedBytes> alive_at_peak;  // "activation of attention", …, largest first

@@ -79,7 +79,8 @@ std::shared_ptr<StepWatch> make_watch(const CommandOptions& options, const Train
 }
 
 PlannedTask random_task(const ParsedArguments& parsed) {
-  PlannedTask task{.arguments = timed_arguments(parsed.arguments)};
+  PlannedTask task;
+  task.arguments = timed_arguments(parsed.arguments);
   task.source = open_model(task.arguments, true, false);
   task.arguments.max_seq_length = random_length(parsed, *task.source.model);
   task.train = random_steps(task.arguments, *task.source.model, task.arguments.max_steps);

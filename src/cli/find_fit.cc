@@ -123,8 +123,8 @@ ExactPlan exact_plan_of(const nlohmann::json& plan) {
 
 // One of the best plans as it is run.
 struct Finalist {
-  std::vector<std::string> flags;  // of bench step
-  std::string program;             // the hash of what is to run; empty: any
+  std::vector<std::string> flags = {};  // of bench step
+  std::string program = {};             // the hash of what is to run; empty: any
   // Of a mean step of the run. Tokens are 0 where they do not say how long a step takes, for sequences are padded.
   double samples = 0;
   double tokens = 0;
@@ -168,6 +168,15 @@ struct OpenedFit {
 
   FitCandidate asked() const { return {task.arguments, batch}; }
 };
+
+// Epochs of the run; 0: the samples are unknown.
+double epochs_of(const PlannedTask& task) {
+  const TrainingArguments& args = task.arguments;
+  if (!task.has_samples) return 0;
+  if (args.max_steps <= 0) return args.num_train_epochs;
+  return static_cast<double>(args.max_steps * effective_batch_size(args)) /
+         static_cast<double>(task.train.epoch_size());
+}
 
 // Of `all_bytes` what --reserve leaves.
 int64_t budget_beside_reserve(const CommandOptions& options, int64_t all_bytes) {
@@ -224,6 +233,7 @@ void open_fit(const CommandOptions& options, const std::string& machine, OpenedF
   report.given = std::move(given);
   report.samples = effective_batch_size(task.arguments);
   report.samples_in_epoch = task.has_samples ? task.train.epoch_size() : 0;
+  report.epochs = epochs_of(task);
   if (!backend->can_run()) report.device = backend->machine().cpu;
   const int64_t all = whole_process_budget(*backend, backend->memory_limit());
   report.budget_bytes = budget_beside_reserve(options, task.arguments.memory_budget.value_or(all));

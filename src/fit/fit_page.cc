@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "arguments/shell_word.h"
 #include "base/format.h"
@@ -29,10 +32,13 @@ void add_facts(HtmlPage& page, const FitReport& report) {
   const char* kind = measured != nullptr         ? "step, measured"
                      : chosen.time.is_calibrated ? "step, calibrated"
                                                  : "step, at least";
-  page.add_facts({{"budget", format_bytes(report.budget_bytes)},
-                  {"peak of the process", format_bytes(chosen.process_bytes)},
-                  {kind, seconds_text(measured == nullptr ? chosen.step_seconds : measured->seconds)},
-                  {"changes", std::string(tier_name(chosen.run.tier))}});
+  std::vector<std::pair<std::string, std::string>> facts = {
+      {"budget", format_bytes(report.budget_bytes)},
+      {"peak of the process", format_bytes(chosen.process_bytes)},
+      {kind, seconds_text(chosen_step_seconds(report))}};
+  for (auto& fact : times_of_run(report)) facts.push_back(std::move(fact));
+  facts.emplace_back("changes", tier_name(chosen.run.tier));
+  page.add_facts(facts);
 }
 
 // The plans that were run beside each other, the chosen one first.
@@ -71,9 +77,16 @@ void add_frontier(HtmlPage& page, const FitReport& report) {
   if (is_inside) chart.marks.push_back({static_cast<double>(report.budget_bytes), "budget"});
   page.add_heading("Less memory takes longer");
   page.add_figure(draw(chart), "Each dot is a plan. What is left of the budget's line fits.");
-  HtmlTable table{.columns = {{"peak", true}, {"step", true}, {"changes"}, {"flags"}}};
-  for (const PlannedCandidate& plan : result.frontier) {
-    table.rows.push_back({format_bytes(plan.process_bytes), seconds_text(plan.step_seconds),
+  HtmlTable table{.columns = {{"peak", true},
+                              {"budget of " + format_bytes(report.budget_bytes)},
+                              {"step", true},
+                              {"changes"},
+                              {"flags"}}};
+  for (const PlannedCandidate& plan : frontier_with_chosen(report)) {
+    const char* verdict = is_chosen(report, plan)                     ? "chosen"
+                          : plan.process_bytes <= report.budget_bytes ? "fits"
+                                                                      : "too large";
+    table.rows.push_back({format_bytes(plan.process_bytes), verdict, seconds_text(plan.step_seconds),
                           std::string(tier_name(plan.run.tier)), added_flags_text(plan)});
   }
   page.add_table(table);
@@ -86,14 +99,15 @@ void add_binding(HtmlPage& page, const FitReport& report) {
   const MemoryAnatomy& binding = report.binding;
   BarSeries series{"bytes", {}};
   BarChart chart{.title = "Largest residents", .axis = {"", Unit::kBytes}};
-  for (size_t i = 0; i < std::min(kShownResidents, binding.components_of_all_layers.size()); ++i) {
-    chart.categories.push_back(binding.components_of_all_layers[i].name);
-    series.values.push_back(static_cast<double>(binding.components_of_all_layers[i].bytes));
+  for (size_t i = 0; i < std::min(kShownResidents, binding.residents.size()); ++i) {
+    chart.categories.push_back(binding.residents[i].name);
+    series.values.push_back(static_cast<double>(binding.residents[i].bytes));
   }
   chart.series = {std::move(series)};
-  page.add_heading("What binds");
+  page.add_heading(fmt::format("What binds, in {}", bound_plan_text(report)));
   page.add_figure(draw(chart),
-                  fmt::format("At {}, of {}.", binding.peak_node, format_bytes(binding.total_bytes)));
+                  fmt::format("At {}, of {}: {}.", binding_moment(report), format_bytes(binding.total_bytes),
+                              added_flags_text(report.result.bound)));
 }
 
 void add_techniques(HtmlPage& page, const FitReport& report) {

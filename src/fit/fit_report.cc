@@ -24,22 +24,42 @@ std::string phase_of(const MemoryAnatomy& anatomy) {
   return largest == anatomy.timeline.end() ? anatomy.program : largest->name;
 }
 
-std::string format_binding(const MemoryAnatomy& anatomy) {
-  std::string text = fmt::format("  {}\n", anatomy.peak_node);
-  for (size_t i = 0; i < std::min(kShownResidents, anatomy.components_of_all_layers.size()); ++i)
-    text += fmt::format("    {:<40}{:>14}\n", anatomy.components_of_all_layers[i].name,
-                        format_bytes(anatomy.components_of_all_layers[i].bytes));
+std::string format_binding(const FitReport& report, const std::string& of) {
+  const PlannedCandidate& bound = report.result.bound;
+  std::string text = fmt::format("What binds, in {}\n  {}, {}\n  {}\n", of, format_bytes(bound.process_bytes),
+                                 added_flags_text(bound), binding_moment(report));
+  const std::vector<NamedBytes>& residents = report.binding.residents;
+  for (size_t i = 0; i < std::min(kShownResidents, residents.size()); ++i)
+    text += fmt::format("    {:<40}{:>14}\n", residents[i].name, format_bytes(residents[i].bytes));
   return text;
 }
 
-std::string row(const PlannedCandidate& plan) {
-  return fmt::format("  {:>9.3f} s{:>13}  {:<9}  {}\n", plan.step_seconds, format_bytes(plan.process_bytes),
-                     tier_name(plan.run.tier), added_flags_text(plan));
+std::string row(const PlannedCandidate& plan, bool is_marked = false) {
+  return fmt::format("{} {:>9.3f} s{:>13}  {:<9}  {}\n", is_marked ? '>' : ' ', plan.step_seconds,
+                     format_bytes(plan.process_bytes), tier_name(plan.run.tier), added_flags_text(plan));
 }
 
 std::string heading(bool is_calibrated) {
   return fmt::format("  {:>11}{:>13}  {:<9}  {}\n", is_calibrated ? "step" : "step, least", "peak", "changes",
                      "flags");
+}
+
+// With the budget between what is larger and what fits.
+std::string format_frontier(const FitReport& report) {
+  const std::vector<PlannedCandidate> rows = frontier_with_chosen(report);
+  std::string text = "Less memory takes longer (>: chosen)\n";
+  text += heading(!rows.empty() && rows.front().time.is_calibrated);
+  const std::string budget =
+      fmt::format("  {:>11}{:>13}  the budget: what is below fits\n", "", format_bytes(report.budget_bytes));
+  bool is_below = false;
+  for (const PlannedCandidate& plan : rows) {
+    if (!is_below && plan.process_bytes <= report.budget_bytes) {
+      text += budget;
+      is_below = true;
+    }
+    text += row(plan, is_chosen(report, plan));
+  }
+  return is_below ? text : text + budget;
 }
 
 std::string format_least(const FitResult& result) {
@@ -59,16 +79,16 @@ std::string signed_bytes(int64_t bytes) {
 std::string format_techniques(const FitResult& result) {
   if (result.techniques.empty()) return {};
   const PlannedCandidate& asked = result.techniques.front().plan;
-  std::string text = fmt::format("What each technique buys alone\n  {:<40}{:>13}{:>15}{:>10}\n", "", "peak",
-                                 "difference", "time");
+  std::string text =
+      fmt::format("What each technique buys alone\n  {:<40}{:>13}{:>15}{:>13}{:>10}\n", "", "peak",
+                  "difference", asked.time.is_calibrated ? "step" : "step, least", "time");
   for (const TechniqueEffect& effect : result.techniques) {
     const PlannedCandidate& plan = effect.plan;
-    text += fmt::format("  {:<40}{:>13}", effect.name, format_bytes(plan.process_bytes));
-    if (&plan != &asked) {
-      text += fmt::format("{:>15}{:>+9.1f}%", signed_bytes(plan.process_bytes - asked.process_bytes),
-                          100 * added_time(asked, plan));
-    }
-    text += "\n";
+    const bool is_asked = &plan == &asked;
+    text +=
+        fmt::format("  {:<40}{:>13}{:>15}{:>11.3f} s{}\n", effect.name, format_bytes(plan.process_bytes),
+                    is_asked ? "" : signed_bytes(plan.process_bytes - asked.process_bytes), plan.step_seconds,
+                    is_asked ? "" : fmt::format("{:>+9.1f}%", 100 * added_time(asked, plan)));
   }
   return text;
 }
@@ -102,10 +122,23 @@ std::string format_cheapest(const FitResult& result) {
   return text;
 }
 
-std::string format_above(const FitResult& result) {
-  if (!result.above) return {};
-  return fmt::format("\nWith --allow {}\n{}{}", tier_name(result.above->run.tier),
-                     heading(result.above->time.is_calibrated), row(*result.above));
+// The value of --allow for these tiers; a tier above rounding has that with it.
+std::string allow_text(const std::set<MathsChange>& tiers) {
+  std::vector<std::string_view> names;
+  for (const MathsChange tier : tiers) {
+    const bool is_implied = tier <= MathsChange::kRounding && tier < *tiers.rbegin();
+    if (!is_implied) names.push_back(tier_name(tier));
+  }
+  return fmt::format("{}", fmt::join(names, ","));
+}
+
+std::string format_above(const FitReport& report) {
+  const std::optional<PlannedCandidate>& above = report.result.above;
+  if (!above) return {};
+  std::set<MathsChange> tiers = report.allowed;
+  tiers.insert(above->run.tier);
+  return fmt::format("\nWith --allow {}\n{}{}", allow_text(tiers), heading(above->time.is_calibrated),
+                     row(*above));
 }
 
 std::vector<std::string> all_flags(const FitReport& report, const PlannedCandidate& plan) {
@@ -114,12 +147,14 @@ std::vector<std::string> all_flags(const FitReport& report, const PlannedCandida
   return flags;
 }
 
-double epoch_seconds(const FitReport& report, double step_seconds) {
-  return step_seconds * static_cast<double>(report.samples_in_epoch) / static_cast<double>(report.samples);
+double price_of(const FitReport& report, double seconds) {
+  return seconds / 3600 * report.price_per_hour;
 }
 
-double epoch_price(const FitReport& report, double step_seconds) {
-  return epoch_seconds(report, step_seconds) / 3600 * report.price_per_hour;
+std::string epochs_text(double epochs) {
+  constexpr double kWithoutFractions = 100;
+  return epochs < kWithoutFractions ? fmt::format("{:.3g} epoch{}", epochs, epochs == 1 ? "" : "s")
+                                    : fmt::format("{:.0f} epochs", epochs);
 }
 
 nlohmann::json plan_json(const FitReport& report, const PlannedCandidate& plan, std::optional<size_t> index) {
@@ -138,8 +173,13 @@ nlohmann::json plan_json(const FitReport& report, const PlannedCandidate& plan, 
       {"tier", tier_name(plan.run.tier)}};
   if (measured == nullptr && plan.time.is_calibrated) json["step_seconds_error"] = plan.time.error;
   if (report.samples_in_epoch > 0) {
-    json["epoch_seconds"] = epoch_seconds(report, seconds);
-    if (report.price_per_hour > 0) json["epoch_price"] = epoch_price(report, seconds);
+    const double epoch = epoch_seconds(report, seconds);
+    json["epoch_seconds"] = epoch;
+    json["run_seconds"] = report.epochs * epoch;
+    if (report.price_per_hour > 0) {
+      json["epoch_price"] = price_of(report, epoch);
+      json["run_price"] = price_of(report, report.epochs * epoch);
+    }
   }
   if (!report.device.empty()) json["validated"] = false;
   return json;
@@ -171,6 +211,67 @@ double added_time(const PlannedCandidate& asked, const PlannedCandidate& plan) {
   return asked.step_seconds > 0 ? plan.step_seconds / asked.step_seconds - 1 : 0;
 }
 
+double chosen_step_seconds(const FitReport& report) {
+  const MeasuredStep* measured = measured_of(report, *report.chosen);
+  return measured == nullptr ? report.best[*report.chosen].step_seconds : measured->seconds;
+}
+
+double epoch_seconds(const FitReport& report, double step_seconds) {
+  return step_seconds * static_cast<double>(report.samples_in_epoch) / static_cast<double>(report.samples);
+}
+
+std::vector<std::pair<std::string, std::string>> times_of_run(const FitReport& report) {
+  if (report.samples_in_epoch == 0) return {};
+  const bool is_bound =
+      measured_of(report, *report.chosen) == nullptr && !report.best[*report.chosen].time.is_calibrated;
+  const auto text_of = [&](double seconds) {
+    return fmt::format("{}{}{}", is_bound ? "no less than " : "", format_seconds(seconds),
+                       report.price_per_hour > 0
+                           ? fmt::format(", {:.2f} at the price given", price_of(report, seconds))
+                           : "");
+  };
+  const double epoch = epoch_seconds(report, chosen_step_seconds(report));
+  return {{"epoch", text_of(epoch)},
+          {"run of " + epochs_text(report.epochs), text_of(report.epochs * epoch)}};
+}
+
+bool is_chosen(const FitReport& report, const PlannedCandidate& plan) {
+  return report.chosen && plan.run.flags == report.best[*report.chosen].run.flags;
+}
+
+std::vector<PlannedCandidate> frontier_with_chosen(const FitReport& report) {
+  std::vector<PlannedCandidate> rows = report.result.frontier;
+  const auto is_it = [&](const PlannedCandidate& plan) { return is_chosen(report, plan); };
+  if (!report.chosen || std::ranges::any_of(rows, is_it)) return rows;
+  const PlannedCandidate& chosen = report.best[*report.chosen];
+  const auto smaller = std::ranges::find_if(
+      rows, [&](const PlannedCandidate& plan) { return plan.process_bytes < chosen.process_bytes; });
+  rows.insert(smaller, chosen);
+  return rows;
+}
+
+std::string bound_plan_text(const FitReport& report) {
+  const PlannedCandidate& bound = report.result.bound;
+  if (bound.process_bytes > report.budget_bytes) return "the fastest plan that does not fit";
+  return is_chosen(report, bound) ? "the chosen plan" : "another plan that fits";
+}
+
+std::string binding_moment(const FitReport& report) {
+  return fmt::format("{}: {}", report.binding.run_phase, report.binding.peak_node);
+}
+
+std::string tiers_to_allow(const FitReport& report) {
+  const int64_t least = least_allowed_bytes(report);
+  std::set<MathsChange> tiers;
+  for (const auto& [tier, plan] : report.result.least) {
+    const bool is_new = !report.allowed.contains(tier) && plan.run.changes.contains(tier);
+    if (is_new && plan.process_bytes < least) tiers.insert(tier);
+  }
+  if (tiers.empty()) return {};
+  tiers.insert(report.allowed.begin(), report.allowed.end());
+  return allow_text(tiers);
+}
+
 std::vector<std::string> chosen_flags(const FitReport& report) {
   return all_flags(report, report.best[*report.chosen]);
 }
@@ -200,15 +301,7 @@ std::string format_fit(const FitReport& report) {
     text += fmt::format("  step                 {}{}\n", format_step_time(chosen.time),
                         report.not_measured.empty() ? "; --verify 3 measures" : "");
   }
-  if (report.samples_in_epoch > 0) {
-    const double step = measured == nullptr ? chosen.step_seconds : measured->seconds;
-    const bool is_bound = measured == nullptr && !chosen.time.is_calibrated;
-    text += fmt::format("  epoch                {}{}", is_bound ? "no less than " : "",
-                        format_seconds(epoch_seconds(report, step)));
-    if (report.price_per_hour > 0)
-      text += fmt::format(", {:.2f} at the price given", epoch_price(report, step));
-    text += "\n";
-  }
+  for (const auto& [what, time] : times_of_run(report)) text += fmt::format("  {:<20} {}\n", what, time);
   for (const MeasuredStep& other : report.measured) {
     if (other.index == *report.chosen) continue;
     text += fmt::format("  beside it            {:.3f} s, measured: {}\n", other.seconds,
@@ -218,21 +311,22 @@ std::string format_fit(const FitReport& report) {
     text += fmt::format("  not measured         {}: {}\n", added_flags_text(report.best[other.index]),
                         other.reason);
   }
-  text += fmt::format("\nWhat binds\n{}\nLess memory takes longer\n{}", format_binding(report.binding),
-                      heading(chosen.time.is_calibrated));
-  for (const PlannedCandidate& plan : result.frontier) text += row(plan);
-  text += format_above(result);
+  text += fmt::format("\n{}\n{}{}", format_binding(report, bound_plan_text(report)), format_frontier(report),
+                      format_above(report));
   return fmt::format("{}\n{}\n{}\nTo train:\n  {}\n", text, format_techniques(result), format_least(result),
                      shell_words(train_command(report)));
 }
 
 std::string format_no_fit(const FitReport& report) {
   const FitResult& result = report.result;
+  const std::string tiers = tiers_to_allow(report);
   return fmt::format(
       "[memory_budget] expected at least {} for this run with changes of the tiers that are allowed, got {}: none of {} "
-      "plans fits; give more, or allow more (--allow numerics,adapters)\n\nWhat binds\n{}\n{}\n{}{}",
+      "plans fits; give more{}\n\n{}\n{}\n{}{}",
       format_bytes(least_allowed_bytes(report)), format_bytes(report.budget_bytes), result.plans,
-      format_binding(report.binding), format_least(result), format_cheapest(result), format_above(result));
+      tiers.empty() ? "" : fmt::format(", or allow more (--allow {})", tiers),
+      format_binding(report, bound_plan_text(report)), format_least(result), format_cheapest(result),
+      format_above(report));
 }
 
 std::string format_sweep(const std::vector<PlannedCandidate>& curve) {
@@ -245,9 +339,9 @@ std::string format_sweep(const std::vector<PlannedCandidate>& curve) {
 std::string format_why(const FitReport& report) {
   const FitResult& result = report.result;
   const PlannedCandidate& asked = result.fitting.front();
-  return fmt::format("{} of {}, a step takes {}\n\nWhat binds\n{}\n{}", format_bytes(asked.process_bytes),
+  return fmt::format("{} of {}, a step takes {}\n\n{}\n{}", format_bytes(asked.process_bytes),
                      format_bytes(report.budget_bytes), format_step_time(asked.time),
-                     format_binding(report.binding), format_techniques(result));
+                     format_binding(report, "the run as asked for"), format_techniques(result));
 }
 
 nlohmann::json to_json(const FitReport& report, const std::vector<PlannedCandidate>& plans) {
@@ -268,10 +362,13 @@ nlohmann::json to_json(const FitReport& report) {
     least_flags[std::string(tier_name(tier))] = all_flags(report, plan);
   }
   nlohmann::json residents = nlohmann::json::array();
-  for (size_t i = 0; i < std::min(kShownResidents, report.binding.components_of_all_layers.size()); ++i) {
-    const NamedBytes& part = report.binding.components_of_all_layers[i];
+  for (size_t i = 0; i < std::min(kShownResidents, report.binding.residents.size()); ++i) {
+    const NamedBytes& part = report.binding.residents[i];
     residents.push_back({{"name", part.name}, {"bytes", part.bytes}});
   }
+  const nlohmann::json of = {{"added_flags", result.bound.run.flags},
+                             {"process_peak_bytes", result.bound.process_bytes},
+                             {"fits", result.bound.process_bytes <= report.budget_bytes}};
   nlohmann::json not_measured = nlohmann::json::array();
   for (const UnmeasuredStep& step : report.not_measured) {
     not_measured.push_back({{"added_flags", report.best[step.index].run.flags}, {"reason", step.reason}});
@@ -291,7 +388,11 @@ nlohmann::json to_json(const FitReport& report) {
           {"budget_bytes", report.budget_bytes},
           {"frontier", frontier},
           {"binding",
-           {{"phase", phase_of(report.binding)}, {"op", report.binding.peak_node}, {"residents", residents}}},
+           {{"of", of},
+            {"run_phase", report.binding.run_phase},
+            {"phase", phase_of(report.binding)},
+            {"op", report.binding.peak_node},
+            {"residents", residents}}},
           {"least_budget_bytes", least},
           {"least_budget_arena_bytes", least_arenas},
           {"least_budget_flags", least_flags},

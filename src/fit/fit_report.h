@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "fit/plan_search.h"
@@ -33,6 +34,7 @@ struct FitReport {
   std::vector<std::string> given_to_train = {};
   int64_t samples = 0;           // a step
   int64_t samples_in_epoch = 0;  // 0: unknown
+  double epochs = 0;             // of the run; 0: unknown
   int64_t budget_bytes = 0;
   std::set<MathsChange> allowed = {MathsChange::kExact, MathsChange::kRounding};  // what may change
   std::optional<size_t> chosen = {};                                              // in `best`
@@ -55,6 +57,25 @@ int64_t least_allowed_bytes(const FitReport& report);
 // How much longer a plan's step takes than that of `asked`, as a share.
 double added_time(const PlannedCandidate& asked, const PlannedCandidate& plan);
 
+// A step of the chosen plan: as it was run, else as planned.
+double chosen_step_seconds(const FitReport& report);
+// What an epoch takes with such steps; 0: unknown.
+double epoch_seconds(const FitReport& report, double step_seconds);
+// What of the run takes how long with the chosen plan, for people: {"epoch", "no less than 1:05"}, {"run of 3 epochs", …}; nothing
+// where the samples are unknown.
+std::vector<std::pair<std::string, std::string>> times_of_run(const FitReport& report);
+
+bool is_chosen(const FitReport& report, const PlannedCandidate& plan);
+// The frontier with the chosen plan in it, which another may beat by so little that they count as alike; the largest first.
+std::vector<PlannedCandidate> frontier_with_chosen(const FitReport& report);
+// Whose peak `binding` is: "the fastest plan that does not fit", "the chosen plan".
+std::string bound_plan_text(const FitReport& report);
+// Where in the run that is: "train: node 5 of 60, …".
+std::string binding_moment(const FitReport& report);
+// What --allow would have to say for the least budget of each tier that is not allowed and that makes the run smaller, as
+// "numerics,adapters"; empty where none does.
+std::string tiers_to_allow(const FitReport& report);
+
 // The flags that train as chosen.
 std::vector<std::string> chosen_flags(const FitReport& report);
 // The command that trains as chosen, for people.
@@ -74,7 +95,7 @@ std::string format_why(const FitReport& report);
 nlohmann::json to_json(const FitReport& report, const std::vector<PlannedCandidate>& plans);
 
 // {"chosen", "not_measured", "frontier", "binding", "least_budget_bytes", "least_budget_flags", "above", "techniques", "plans"};
-// "chosen" is null where nothing fits, "above" where a higher tier buys nothing.
+// "chosen" is null where nothing fits, "above" where a higher tier buys nothing. "binding" says of which plan it is ("of").
 nlohmann::json to_json(const FitReport& report);
 
 }  // namespace shoehorn

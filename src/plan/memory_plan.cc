@@ -1,5 +1,7 @@
 #include "plan/memory_plan.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "base/error.h"
@@ -145,6 +147,12 @@ std::map<std::string, int64_t> bytes_by_component_kind(const StateTable& state, 
     if (role == Role::kOptimizerState) return std::string("optimizer");
     const std::string component(component_name(region.component));
     return region.layer < 0 ? component : component + " (all layers)";
+  });
+}
+
+std::map<std::string, int64_t> bytes_by_role_and_component(const StateTable& state, const MemoryPlan& plan) {
+  return account(state, plan, [](Role role, const Region& region) {
+    return fmt::format("{} of {}", role_name(role), component_name(region.component));
   });
 }
 

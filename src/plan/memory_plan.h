@@ -109,5 +109,7 @@ std::map<std::string, int64_t> bytes_by_role(const StateTable& state, const Memo
 std::map<std::string, int64_t> bytes_by_component(const StateTable& state, const MemoryPlan& plan);
 // By component, with the same component of all layers in one entry: "attention (all layers)".
 std::map<std::string, int64_t> bytes_by_component_kind(const StateTable& state, const MemoryPlan& plan);
+// By both, of all layers together: "weight of attention".
+std::map<std::string, int64_t> bytes_by_role_and_component(const StateTable& state, const MemoryPlan& plan);
 
 }  // namespace shoehorn
