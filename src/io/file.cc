@@ -245,7 +245,10 @@ void AtomicFile::write_piece(std::span<const std::byte> data) {
   const auto hashing = checksum_ ? checksum_->begin(data) : ConcurrentHash::Pending(nullptr);
   while (!data.empty()) {
     int64_t written = 0;
-    const int error_number = file_operations::write(descriptor_, temporary_, bytes_written_, data, written);
+    const auto next = data.first(std::min(data.size(), static_cast<size_t>(kWrittenBackAtOnceBytes)));
+    int error_number = file_operations::write(descriptor_, temporary_, bytes_written_, next, written);
+    if (error_number == 0)
+      error_number = file_operations::write_back(descriptor_, bytes_written_, bytes_written_ + written);
     if (error_number != 0) {
       throw_system_error(path_, fmt::format("write {} bytes at offset {}", data.size(), bytes_written_),
                          error_number);

@@ -56,6 +56,24 @@ int write(const FileDescriptor& descriptor, const fs::path& path, int64_t offset
   return 0;
 }
 
+int write_back(const FileDescriptor& descriptor, int64_t from, int64_t to) {
+  constexpr int64_t kPiece = kWrittenBackAtOnceBytes;
+  constexpr unsigned kWait = SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
+  const auto piece_that_ends = [&](int64_t end, unsigned how) {
+    while (sync_file_range(descriptor.get(), end - kPiece, kPiece, how) < 0) {
+      if (errno == ENOSYS || errno == EINVAL || errno == ESPIPE) return 0;
+      if (errno != EINTR) return errno;
+    }
+    return 0;
+  };
+  for (int64_t end = from - from % kPiece + kPiece; end <= to; end += kPiece) {
+    int error_number = piece_that_ends(end, SYNC_FILE_RANGE_WRITE);
+    if (error_number == 0 && end > kPiece) error_number = piece_that_ends(end - kPiece, kWait);
+    if (error_number != 0) return error_number;
+  }
+  return 0;
+}
+
 int reserve(const FileDescriptor& descriptor, const fs::path& path, int64_t bytes) {
   return done({Kind::kResize, path, {}, bytes}, [&] { return fallocate(descriptor.get(), 0, 0, bytes); });
 }

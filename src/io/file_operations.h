@@ -28,6 +28,9 @@ struct FileOperation {
 // Linux moves at most 0x7ffff000 bytes a call.
 constexpr size_t kMaxBytesPerCall = size_t{1} << 30;
 
+// Of a file that is being written, twice as many bytes wait for the disk at the most (write_back).
+constexpr int64_t kWrittenBackAtOnceBytes = int64_t{1} << 20;
+
 // Called after each operation. For tests: at most one recorder per process, and one thread that writes.
 using FileOperationRecorder = std::function<void(const FileOperation&)>;
 void record_file_operations(FileOperationRecorder recorder);  // an empty one ends recording
@@ -39,6 +42,10 @@ int create(const std::filesystem::path& path, FileDescriptor& descriptor);
 // Writes `data` or its first part at `offset`, where the descriptor stands; `written` is how many bytes.
 int write(const FileDescriptor& descriptor, const std::filesystem::path& path, int64_t offset,
           std::span<const std::byte> data, int64_t& written);
+// Starts to bring the pieces of kWrittenBackAtOnceBytes that end in (from, to] to the disk, and waits for those before them. Pages that
+// wait for the disk are charged to the memory cgroup of who wrote them, and the kernel cannot take them back: it ends a process
+// whose group is full of them. Promises nothing that sync() does not; not recorded. 0 where the file system cannot do it.
+int write_back(const FileDescriptor& descriptor, int64_t from, int64_t to);
 // Extends the file to `bytes` and reserves the space; EOPNOTSUPP or ENOSYS if the file system cannot.
 int reserve(const FileDescriptor& descriptor, const std::filesystem::path& path, int64_t bytes);
 int resize(const FileDescriptor& descriptor, const std::filesystem::path& path, int64_t bytes);

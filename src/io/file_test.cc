@@ -1,19 +1,28 @@
 #include "io/file.h"
 
+#include <fcntl.h>
+#include <linux/magic.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <sstream>
 #include <utility>
+#include <vector>
 
 #include "io/checkpoint_directory.h"
 #include "io/crc32.h"
+#include "io/file_descriptor.h"
+#include "io/file_operations.h"
 #include "io/json_file.h"
 #include "io/safetensors_writer.h"
 #include "io/test_directory.h"
@@ -97,6 +106,35 @@ TEST(AtomicFile, ReservedSpaceBeyondWhatIsWrittenIsNotInTheFile) {
   file.write(std::string_view("x"));
   file.commit();
   EXPECT_EQ(fs::file_size(directory.path() / "file"), 1U);
+}
+
+// Pages of a file that wait for the disk; none where the kernel does not count them (Linux before 6.5), or keeps them in memory.
+std::optional<uint64_t> waiting_pages(const fs::path& path) {
+  constexpr long kCachestat = 451;  // cachestat(2); the system's headers may not have it
+  struct Range {
+    uint64_t offset = 0;
+    uint64_t length = 0;  // 0: to the end
+  } range;
+  struct Counts {
+    uint64_t cached, dirty, written_back, evicted, recently_evicted;
+  } counts = {};
+  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  struct statfs system = {};
+  if (fstatfs(file.get(), &system) != 0 || system.f_type == TMPFS_MAGIC) return std::nullopt;
+  if (syscall(kCachestat, file.get(), &range, &counts, 0U) != 0) return std::nullopt;
+  return counts.dirty + counts.written_back;
+}
+
+// They cannot be taken back from a process whose cgroup is full.
+TEST(AtomicFile, FewOfItsPagesWaitForTheDisk) {
+  const TestDirectory directory;
+  AtomicFile file(directory.path() / "file");
+  const std::vector<std::byte> data(static_cast<size_t>(32 * kWrittenBackAtOnceBytes));
+  file.write(data);
+  const fs::path temporary = fs::directory_iterator(directory.path())->path();
+  const std::optional<uint64_t> waiting = waiting_pages(temporary);
+  if (!waiting) GTEST_SKIP() << "pages that wait for the disk are not counted here";
+  EXPECT_LE(*waiting, 2 * kWrittenBackAtOnceBytes / sysconf(_SC_PAGESIZE));
 }
 
 TEST(AtomicFile, NamesOfTemporaryFiles) {
