@@ -135,11 +135,18 @@ class CliMemoryLimit : public CliTest {
     plan[0] = "plan";
     plan.emplace_back("--json");
     constexpr int64_t kWide = int64_t{4} << 30;
-    ASSERT_TRUE(groups.set_limit(kWide));
     const ProgramLimits limits{.cgroup = groups.inner()};
-    const json wide = parse_json(run(plan, limits).output, "output");
+    const auto plan_within = [&](int64_t bytes) {
+      EXPECT_TRUE(groups.set_limit(bytes));
+      return parse_json(run(plan, limits).output, "output");
+    };
+    const json wide = plan_within(kWide);
     ASSERT_TRUE(wide["fits"].get<bool>());
     if (wide["limit"]["kind"] != "cgroup") GTEST_SKIP() << "the machine has less than 4 GiB left";
+    // Page tables of the other half take 4 MiB.
+    const int64_t of_half = plan_within(kWide / 2)["budget_bytes"].get<int64_t>();
+    EXPECT_NEAR(static_cast<double>(wide["budget_bytes"].get<int64_t>() - of_half), kWide / 2 - 4 * kMebibyte,
+                2 * kMebibyte);
     ASSERT_GT(wide["arena_bytes"].get<int64_t>(), int64_t{1} << 30);
     const int64_t spare = wide["budget_bytes"].get<int64_t>() - wide["process_peak_bytes"].get<int64_t>();
     int refused = 0;
