@@ -7,9 +7,9 @@
 set -eu
 
 cd "$(dirname "$0")/.."
-build/shoehorn calibrate --num_threads 2 >&2
-build/shoehorn calibrate --num_threads 1 >&2 &
-build/shoehorn calibrate --num_threads 1 >&2
+build/shoehorn calibrate --max_seconds 120 --num_threads 2 >&2
+build/shoehorn calibrate --max_seconds 120 --num_threads 1 >&2 &
+build/shoehorn calibrate --max_seconds 120 --num_threads 1 >&2
 wait
 exec bench/parallel_gpt2.sh --modes ddp,zero_3 --nproc_per_node 2 --num_threads 1 --link_bandwidths 1 --link_latency 1000 \
   --gradient_accumulation_steps 8 "$@"
