@@ -53,6 +53,7 @@ TEST(MainRankWork, ASilentRankIsNoticed) {
 // What the work is refused for is said at once, also while nobody answers.
 TEST(MainRankWork, AFailureIsTheFirstRanks) {
   const auto ranks = thread_ranks(2);
+  ranks[0]->set_timeout_seconds(20);
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_EQ(message_of<UserError>([&] {
               work_on_main_rank(*ranks[0], [] {
