@@ -5,7 +5,7 @@ writes no object.
     scripts/check_sources.py alone BUILD_DIR       each source alone: it includes what it uses
     scripts/check_sources.py together BUILD_DIR    the sources of a target as a new build folder compiles them, several at a
                                                    time: none defines what another defines (cmake/compiled_together.cmake)
-    … --changed                                    those that differ from the last commit or are new, and those with them
+    … --changed [COMMIT]                           those that differ from it (the last one) or are new, and those with them
 
 BUILD_DIR is configured here and nothing else is built in it. Exit: 1 if one fails; its first messages are printed.
 """
@@ -51,9 +51,9 @@ def includes(name):
     return {line.split('"')[1] for line in pathlib.Path(name).read_text(encoding="utf-8").splitlines() if line.startswith("#include ")}
 
 
-def changed():
+def changed_since(commit):
     names = set()
-    for command in (["git", "diff", "--name-only", "--diff-filter=d", "HEAD"], ["git", "ls-files", "--others", "--exclude-standard"]):
+    for command in (["git", "diff", "--name-only", "--diff-filter=d", commit], ["git", "ls-files", "--others", "--exclude-standard"]):
         names.update(subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout.split())
     return {str(ROOT / name) for name in names}
 
@@ -80,13 +80,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("how", choices=("alone", "together"))
     parser.add_argument("build", type=pathlib.Path)
-    parser.add_argument("--changed", action="store_true")
+    parser.add_argument("--changed", nargs="?", const="HEAD", metavar="COMMIT")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     options = parser.parse_args()
     together = options.how == "together"
     entries = configured(options.build.resolve(), together)
     if options.changed:
-        wanted = changed()
+        wanted = changed_since(options.changed)
         entries = {name: entry for name, entry in entries.items() if (wanted & includes(name) if together else name in wanted)}
     failed = 0
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:

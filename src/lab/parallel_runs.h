@@ -26,11 +26,11 @@ struct ParallelOptions {
   std::vector<std::string> flags;  // of `shoehorn train`, of a rank of every setting
   std::vector<std::string> modes = {kParallelModes.begin(), kParallelModes.end()};
   int64_t ranks = 2;
-  int64_t threads = 1;               // of a rank; one process has those of all
-  int64_t accumulation = 1;          // gradient_accumulation_steps of a rank
-  int64_t repeats = 3;               // runs of a setting
-  std::vector<RankLink> links = {};  // slower ones, besides the host's own
-  std::filesystem::path directory;   // for the runs' files; removed afterwards
+  int64_t threads = 1;                   // of a rank; one process has those of all
+  int64_t accumulation = 1;              // gradient_accumulation_steps of a rank
+  int64_t repeats = 3;                   // runs of a setting
+  std::vector<RankLink> links = {};      // slower ones, besides the host's own
+  std::filesystem::path directory = {};  // for the runs' files; removed afterwards
 };
 
 // A way to share a step, over a link.

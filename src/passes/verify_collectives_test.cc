@@ -107,7 +107,9 @@ TEST(VerifyCollectives, ADifferenceOfEveryMethodIsFound) {
 TEST(VerifyCollectives, AnExchangeOfRanksThatTrainAloneIsFound) {
   ProgramFamily family = family_of({.local_sgd_steps = 10});
   Program& step = second_step(family);
-  step.nodes()[0].attributes = CollectiveAttributes{.ranks = kRanks};
+  CollectiveAttributes exchange;
+  exchange.ranks = kRanks;
+  step.nodes()[0].attributes = exchange;
   EXPECT_NE(defect_of(family).find("differ in collective 0"), std::string::npos);
 }
 
