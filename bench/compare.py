@@ -247,8 +247,13 @@ def run_main(main):
 
 def add_side_arguments(parser, timeout_seconds=1800):
     """The programs of both sides, how long one of their processes may take, and where its runs go."""
-    parser.add_argument("--shoehorn", default=str(HERE.parent / "build" / "shoehorn"), help="our program")
     parser.add_argument("--python", default=peers_python(), help="made by bench/peers/setup.sh")
+    add_program_arguments(parser, timeout_seconds)
+
+
+def add_program_arguments(parser, timeout_seconds=1800):
+    """Our program alone, and the same of its processes."""
+    parser.add_argument("--shoehorn", default=str(HERE.parent / "build" / "shoehorn"), help="our program")
     parser.add_argument("--timeout_seconds", type=float, default=timeout_seconds, help="for one process")
     parser.add_argument("--json", metavar="FILE", help="write every run; - for standard output in place of the table")
 

@@ -18,7 +18,6 @@ import json
 import pathlib
 import random
 import shlex
-import statistics
 import sys
 import tempfile
 
@@ -147,16 +146,12 @@ def measure(args):
     }
 
 
-def median_of(runs, side, key):
-    return statistics.median(run[key] for run in runs[side]) if side in runs else None
-
-
 def goals_of(runs, share_goal=None):
     """Goal -> (met, ratio, goal); only of sides that ran. A goal is a least ratio where it is of speed, else a greatest one."""
     goals = {}
 
     def judge(name, above, below, key, goal):
-        numbers = median_of(runs, above, key), median_of(runs, below, key)
+        numbers = [compare.median_of(runs.get(side, []), key) for side in (above, below)]
         if None not in numbers:
             ratio = numbers[0] / numbers[1]
             goals[name] = (ratio >= goal if key == "samples_per_second" else ratio <= goal, ratio, goal)
@@ -175,7 +170,7 @@ def print_table(record, goals):
           f"batch {record['per_device_train_batch_size']} x {record['sequence_length']}")
     print(f"{'':<12}{'samples/s':>12}{'step s':>10}{'MiB of a rank':>16}")
     for side, runs in record["runs"].items():
-        numbers = [median_of(record["runs"], side, key) for key in ("samples_per_second", "step_seconds", "peak_bytes")]
+        numbers = [compare.median_of(runs, key) for key in ("samples_per_second", "step_seconds", "peak_bytes")]
         print(f"{side:<12}{numbers[0]:>12.3f}{numbers[1]:>10.3f}{numbers[2] / 2**20:>16.0f}")
     for name, (met, ratio, goal) in goals.items():
         print(f"{'MET ' if met else 'MISS'}  {name}: x{ratio:.2f}, goal {goal}")

@@ -14,7 +14,6 @@ import argparse
 import json
 import os
 import pathlib
-import subprocess
 import tempfile
 
 import compare
@@ -46,9 +45,7 @@ def parse_arguments():
     parser.add_argument("--max_train_samples", type=int, default=1024)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--calibrate", action="store_true", help="first, what `shoehorn calibrate` does")
-    parser.add_argument("--shoehorn", default=str(pathlib.Path(__file__).parent.parent / "build/shoehorn"), help="our program")
-    parser.add_argument("--timeout_seconds", type=float, default=1800, help="for one process")
-    parser.add_argument("--json", metavar="FILE", help="write every round; - for standard output in place of the table")
+    compare.add_program_arguments(parser)
     return parser.parse_args()
 
 
@@ -83,7 +80,7 @@ class Epochs:
 def main():
     args = parse_arguments()
     if args.calibrate:
-        subprocess.run([args.shoehorn, "calibrate"], check=True, stdout=subprocess.DEVNULL)
+        compare.run_process([args.shoehorn, "calibrate"], None, args.timeout_seconds)
     epochs = Epochs(args)
     rounds = {setting: [] for setting in SETTINGS}
     for _ in range(args.rounds):

@@ -14,7 +14,6 @@ Exit: 0 all goals met, 1 one missed, 2 nothing could be measured.
 import argparse
 import json
 import os
-import pathlib
 import shlex
 import statistics
 import sys
@@ -86,9 +85,7 @@ def parse_arguments():
     parser.add_argument("--calibrate", action="store_true", help="first, what `shoehorn calibrate` does")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=5, help="of a process; the first does not count")
-    parser.add_argument("--shoehorn", default=str(pathlib.Path(__file__).parent.parent / "build/shoehorn"), help="our program")
-    parser.add_argument("--timeout_seconds", type=float, default=1800, help="for one process")
-    parser.add_argument("--json", metavar="FILE", help="write every run; - for standard output in place of the table")
+    compare.add_program_arguments(parser)
     return parser.parse_args()
 
 

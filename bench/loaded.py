@@ -40,12 +40,9 @@ def parse_arguments():
     parser.add_argument("--threads", type=int, default=2, help="of both sides")
     parser.add_argument("--busy_loops", type=int, default=2, help="processes beside a loaded one")
     parser.add_argument("--spins", nargs="*", metavar="COUNT", help="compare these values of GOMP_SPINCOUNT; without the Trainer")
-    parser.add_argument("--shoehorn", default=str(compare.HERE.parent / "build" / "shoehorn"), help="our program")
-    parser.add_argument("--python", default=compare.peers_python(), help="made by bench/peers/setup.sh")
     parser.add_argument("--speed_goal", type=float, default=1.5, help="least ratio of samples per second, loaded")
     parser.add_argument("--share_goal", type=float, default=0.8, help="least part of our share of the processors")
-    parser.add_argument("--timeout_seconds", type=float, default=1800, help="for one process")
-    parser.add_argument("--json", metavar="FILE", help="write every run; - for standard output in place of the table")
+    compare.add_side_arguments(parser)
     return parser.parse_args()
 
 
