@@ -94,14 +94,15 @@ void check_old_checkpoints(const TrainingArguments& args) {
 // `shoehorn topo` measured.
 std::function<std::optional<double>(const Session& session)> rank_step_seconds(const TrainingArguments& args,
                                                                                const Dataset& samples) {
-  if (args.world_size == 1 || args.zero_stage < 3) return {};
+  const bool is_open = args.world_size > 1 && args.zero_stage == 3 && !args.zero_prefetch_layers;
+  const std::optional<RankLink> link = is_open ? load_link().link : std::nullopt;
+  if (!link) return {};
   std::optional<SampleLengths> lengths;
   if (!args.pad_to_max_length && samples.size() > 0)
     lengths = sample_lengths(samples, args.per_device_train_batch_size);
-  return [lengths, link = load_link().link](const Session& session) {
-    const PlannedMachine machine{.backend = make_backend()};
-    return StepTimer(machine, lengths, link).seconds_on_ranks(session);
-  };
+  const auto machine = std::make_shared<const PlannedMachine>(make_backend());
+  return [machine, timer = std::make_shared<const StepTimer>(*machine, lengths, link)](
+             const Session& session) { return timer->seconds_on_ranks(session); };
 }
 
 TrainerOptions trainer_options(const TrainingArguments& args, const ModelSource& source,
