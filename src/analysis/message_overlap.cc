@@ -14,7 +14,8 @@ namespace {
 
 bool computes_gradients(const Node& node) {
   const bool is_in_backward = node.region.phase == Phase::kBackward || node.region.phase == Phase::kRecompute;
-  return is_in_backward && node.lane == 0 && node.kind != OpKind::kView && !sends_messages(node);
+  const bool does_nothing = node.kind == OpKind::kView || node.kind == OpKind::kWait;
+  return is_in_backward && node.lane == 0 && !does_nothing && !sends_messages(node);
 }
 
 std::optional<size_t> end_of_backward(const Program& program) {

@@ -91,6 +91,7 @@ enum class OpKind : uint8_t {
   kAllGather,
   kBroadcast,
   kReduce,
+  kWait,
   kOpKindCount,
 };
 

@@ -1,4 +1,4 @@
-// Ops that all ranks of a run issue together, in the same order: see passes/data_parallel.h, passes/zero.h and passes/replicas.h.
+// Ops that all ranks of a run issue together, in the same order, and the wait for them: see passes/data_parallel.h, passes/zero.h and passes/replicas.h.
 #include "ops/op_definitions.h"
 #include "ops/ring.h"
 
@@ -103,6 +103,14 @@ std::vector<TensorType> infer_reduce(const OpContext& context) {
   return types;
 }
 
+// wait: (x, x, …, of any types) -> the same in their places. It does nothing: the lane that it is on waits for those that
+// make them.
+std::vector<TensorType> infer_wait(const OpContext& context) {
+  std::vector<TensorType> types;
+  for (int64_t i = 0; i < std::ssize(context.node.inputs); ++i) types.push_back(context.type(i));
+  return types;
+}
+
 int64_t elements_of(const CollectiveAttributes& attributes) {
   int64_t elements = 0;
   for (const std::vector<RingSegment>& segments : attributes.segments) elements += whole_elements(segments);
@@ -185,6 +193,14 @@ std::vector<OpInfo> collective_ops() {
            .max_inputs = -1,
            .infer = infer_reduce,
            .cost = chain_cost,
+           .aliases = alias_in_place},
+          {.kind = OpKind::kWait,
+           .name = "wait",
+           .op_class = OpClass::kMovement,
+           .min_inputs = 1,
+           .max_inputs = -1,
+           .infer = infer_wait,
+           .cost = [](const OpContext&) { return Cost{}; },
            .aliases = alias_in_place}};
 }
 

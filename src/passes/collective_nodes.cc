@@ -71,11 +71,16 @@ NodeId append_collective(OpBuilder& builder, OpKind kind, const std::vector<Ring
   const NodeId node = builder.add(kind, std::move(inputs), std::move(attributes), name);
   const ValueId buffer = program.node(node).outputs.back();
   program.value(buffer).role = Role::kCommunication;
-  if (shares_buffer) {
-    program.node(node).lane = kCommunicationLane;
-    builder.bind_output(buffer, shared_buffer(program.state(), kind, of, program.type(buffer)));
-  }
+  if (shares_buffer) put_beside_lane_0(builder, node, of);
   return node;
+}
+
+void put_beside_lane_0(OpBuilder& builder, NodeId collective, RingOf of) {
+  Program& program = builder.program();
+  const ValueId buffer = program.node(collective).outputs.back();
+  const OpKind kind = program.node(collective).kind;
+  program.node(collective).lane = kCommunicationLane;
+  builder.bind_output(buffer, shared_buffer(program.state(), kind, of, program.type(buffer)));
 }
 
 NodeId append_chain(OpBuilder& builder, OpKind kind, const std::vector<ValueId>& values,

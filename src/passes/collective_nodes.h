@@ -38,6 +38,9 @@ NodeId append_collective(OpBuilder& builder, OpKind kind, const std::vector<Ring
                          int64_t chunk_elements, const RankOptions& ranks, RingOf of, bool shares_buffer,
                          const std::string& name);
 
+// Does the latter with a node that has a buffer of its own: in the order in which such nodes run.
+void put_beside_lane_0(OpBuilder& builder, NodeId collective, RingOf of);
+
 // Appends a broadcast or a reduce of values along the chain of all ranks, on lane 0, in pieces of at most a bucket's bytes.
 NodeId append_chain(OpBuilder& builder, OpKind kind, const std::vector<ValueId>& values,
                     const RankOptions& ranks, const std::string& name);

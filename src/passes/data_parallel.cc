@@ -91,16 +91,29 @@ int64_t chunk_elements_of(const std::vector<std::vector<Summed>>& buckets, const
   return chunk;
 }
 
-// Whoever read a value behind here reads its sum, or what this rank has of it.
-void take_sum(Program& program, const Summed& one, ValueId sum) {
+// Whoever read a value behind here reads what became of it: its sum, or what this rank has of it.
+void take_sum(Program& program, const Summed& one, ValueId value, ValueId sum) {
   program.value(sum).role = program.value(one.ring.value).role;
   if (one.gradient != nullptr) {
     one.gradient->gradient = sum;
     if (one.shard.valid()) one.gradient->storage = one.shard;
   }
   for (Program::Result& result : program.results()) {
-    if (result.value == one.ring.value) result.value = sum;
+    if (result.value == value) result.value = sum;
   }
+}
+
+void take_sums(Program& program, const std::vector<Summed>& bucket, const std::vector<ValueId>& sums) {
+  for (size_t i = 0; i < bucket.size(); ++i) take_sum(program, bucket[i], bucket[i].ring.value, sums[i]);
+}
+
+// Lane 0 waits here for the sums of a bucket.
+NodeId append_wait(OpBuilder& builder, const std::vector<Summed>& bucket, const std::vector<ValueId>& sums) {
+  Program& program = builder.program();
+  const NodeId node = builder.add(OpKind::kWait, sums, {}, "wait_for_sums");
+  for (size_t i = 0; i < bucket.size(); ++i)
+    take_sum(program, bucket[i], sums[i], program.node(node).outputs[i]);
+  return node;
 }
 
 // The parts of this rank that a sum over its group was scattered to, to be summed over the groups.
@@ -127,8 +140,8 @@ struct SumSettings {
   bool goes_on_across_groups = false;  // what was scattered is summed over groups at once
 };
 
-// In the backward beside what lane 0 computes; but at stage 2 lane 0 waits, so that whole gradients are freed at once. (At
-// stage 3 it waits for gathers of the same lane.)
+// In the backward beside what lane 0 computes. At stage 2 lane 0 waits for each bucket when the next one is complete, so that no
+// more than two of them are held whole. (At stage 3 it waits for gathers of the same lane.)
 void sum_over_ranks(Program& program, const std::vector<Summed>& summed, const SumSettings& settings,
                     const RankOptions& ranks) {
   OpBuilder builder(program);
@@ -144,26 +157,30 @@ void sum_over_ranks(Program& program, const std::vector<Summed>& summed, const S
   }
   NewNodes behind;
   int64_t last = -1;  // never earlier than that of the bucket before, so that all ranks exchange in one order
+  const std::vector<Summed>* before = nullptr;  // the bucket that goes around beside the backward
+  std::vector<ValueId> sums_before;
   for (const std::vector<Summed>& bucket : buckets) {
     for (const Summed& one : bucket) last = std::max(last, producer_of(program, one.ring.value));
     const bool is_in_backward = last >= 0;
     builder.set_region(is_in_backward ? program.nodes()[static_cast<size_t>(last)].region
                                       : Region{.component = Component::kOptimizer, .phase = Phase::kUpdate});
-    const bool is_beside = is_in_backward && ranks.stage() != 2;
-    std::vector<NodeId> nodes = {append_collective(builder, settings.kind, ring_values(bucket),
-                                                   chunk_elements, ranks, settings.of, is_beside,
-                                                   "sum_over_ranks")};
+    std::vector<NodeId> nodes;
+    if (before != nullptr && ranks.stage() == 2) nodes.push_back(append_wait(builder, *before, sums_before));
+    nodes.push_back(append_collective(builder, settings.kind, ring_values(bucket), chunk_elements, ranks,
+                                      settings.of, is_in_backward, "sum_over_ranks"));
     if (settings.goes_on_across_groups) {
-      const std::vector<Summed> parts = parts_of(bucket, program.node(nodes[0]).outputs, ranks);
+      const std::vector<Summed> parts = parts_of(bucket, program.node(nodes.back()).outputs, ranks);
       nodes.push_back(append_collective(builder, OpKind::kAllReduce, ring_values(parts), chunk_across, ranks,
-                                        RingOf::kPlace, is_beside, "sum_over_groups"));
+                                        RingOf::kPlace, is_in_backward, "sum_over_groups"));
     }
     if (is_in_backward) {
       std::vector<NodeId>& made = behind[NodeId{static_cast<int32_t>(last)}];
       made.insert(made.end(), nodes.begin(), nodes.end());
     }
-    const std::vector<ValueId> sums = program.node(nodes.back()).outputs;
-    for (size_t i = 0; i < bucket.size(); ++i) take_sum(program, bucket[i], sums[i]);
+    const std::vector<ValueId>& outputs = program.node(nodes.back()).outputs;
+    sums_before.assign(outputs.begin(), outputs.begin() + std::ssize(bucket));
+    take_sums(program, bucket, sums_before);
+    before = is_in_backward ? &bucket : nullptr;
   }
   if (!behind.empty()) place_behind(program, old_nodes, behind);
 }

@@ -11,7 +11,8 @@
 // gradient larger than a bucket is one of its own, and goes around in pieces of that size.
 //
 // In the backward the all_reduce stands on a lane of its own, beside what lane 0 computes meanwhile; the update waits
-// for it.
+// for it. Where gradients are scattered and freed (ZeRO's stage 2) a `wait` in front of each bucket's exchange waits for the one
+// before it.
 //
 // Safe because losses divide by the targets of the whole effective batch, whichever rank counts them, so that gradients
 // simply add up; the norm for clipping, and the gradients that a loss scale looks at, are the summed ones. Memory: two

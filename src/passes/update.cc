@@ -81,7 +81,7 @@ StepScalars append_step_scalars(OpBuilder& builder, ProgramFamily& family, const
   return scalars;
 }
 
-// Adds these up over the ranks, all at once; with `chunk_elements` of all such nodes, which share a buffer, in the backward.
+// Adds these up over the ranks, all at once; in the backward with `chunk_elements` of all such nodes, which will share a buffer.
 void sum_over_ranks(OpBuilder& builder, std::vector<ValueId*> sums, const StepOptions& options,
                     int64_t chunk_elements) {
   const RankOptions& ranks = options.ranks;
@@ -90,10 +90,8 @@ void sum_over_ranks(OpBuilder& builder, std::vector<ValueId*> sums, const StepOp
     const int64_t elements = builder.program().type(*one).shape.elements();
     values.push_back({*one, {ring_segment(elements, ranks.group_size())}});
   }
-  // As the gradients' sums go: one lane alone sends at a time.
-  const bool is_beside = options.update_in_backward && ranks.stage() != 2;
   const NodeId node = append_collective(builder, OpKind::kAllReduce, values, chunk_elements, ranks,
-                                        RingOf::kGroup, is_beside, "update_sums_over_ranks");
+                                        RingOf::kGroup, false, "update_sums_over_ranks");
   for (size_t i = 0; i < sums.size(); ++i) *sums[i] = builder.program().node(node).outputs[i];
 }
 
@@ -162,6 +160,19 @@ std::set<ValueId> shared_inputs(const Node& update) {
   return {update.inputs.begin(), shared};
 }
 
+// As the gradients' sums go: one lane alone sends at a time.
+void put_sums_beside_lane_0(Program& program) {
+  OpBuilder builder(program);
+  for (size_t i = 0; i < program.nodes().size(); ++i) {
+    const Node& node = program.nodes()[i];
+    if (!is_update(node)) continue;
+    const std::vector<NodeId> nodes = nodes_of_update(program, NodeId{static_cast<int32_t>(i)});
+    for (const NodeId own : nodes) {
+      if (program.node(own).kind == OpKind::kAllReduce) put_beside_lane_0(builder, own, RingOf::kGroup);
+    }
+  }
+}
+
 void move_updates_into_backward(Program& program) {
   // An update stands behind the last node that makes its gradient or reads the weight that it overwrites; in front of it
   // stand the nodes that make its sums.
@@ -211,6 +222,7 @@ void move_updates_into_backward(Program& program) {
     if (moved[i]) program.nodes()[i].pass = {};  // they stand where they do by this pass
   }
   program.reorder(order);
+  put_sums_beside_lane_0(program);
 }
 
 void join_last_updates(Program& program) {

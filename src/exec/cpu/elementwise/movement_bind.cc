@@ -75,13 +75,13 @@ PreparedNode bind_last_rows(const OpContext& node, const NodeBuffers& buffers, i
 }  // namespace
 
 std::vector<KernelEntry> movement_kernels() {
+  const auto bind_nothing = [](const OpContext&, const NodeBuffers&, int) {
+    return PreparedNode([](const int64_t*) {});
+  };
   return {
-      {OpKind::kView, nullptr,
-       [](const OpContext&, const NodeBuffers&, int) { return PreparedNode([](const int64_t*) {}); }},
-      {OpKind::kCast, nullptr, bind_cast},
-      {OpKind::kCopy, nullptr, bind_copy},
-      {OpKind::kGatherRows, nullptr, bind_gather},
-      {OpKind::kScatterRows, nullptr, bind_scatter},
+      {OpKind::kView, nullptr, bind_nothing},       {OpKind::kWait, nullptr, bind_nothing},
+      {OpKind::kCast, nullptr, bind_cast},          {OpKind::kCopy, nullptr, bind_copy},
+      {OpKind::kGatherRows, nullptr, bind_gather},  {OpKind::kScatterRows, nullptr, bind_scatter},
       {OpKind::kLastRows, nullptr, bind_last_rows},
   };
 }
