@@ -13,6 +13,7 @@ import catalog_ladder
 import compare_ranks
 import epoch_time
 import fit_choice
+import predict_times
 import recompute_budget
 import records as r
 from figure_numbers import (
@@ -301,12 +302,13 @@ def recompute_budget_table(machine):
 
 
 def predict_times_table(machine):
-    output = newest(machine.of("predict_times"))
+    output = predict_times.summary_of(newest(machine.of("predict_times"))["rows"])
     percent = lambda share: f"{100 * share:.1f}"
     rows = [
         [what, percent(output[kind]["median"]), percent(output[kind]["p95"]), goals]
         for what, kind, goals in (("seconds", "absolute_error", "8, –"), ("ratios", "ratio_error", "3, 8"))
     ]
+    rows.append(["a setting's median beside its fastest run", *map(percent, output["rounds_difference"].values()), ""])
     return (f"of {output['points']} settings", "median error, %", "95th percentile, %", "goals"), rows
 
 

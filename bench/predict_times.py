@@ -6,9 +6,11 @@
 
 Each point is planned (`shoehorn plan --json`, whose time is that of the day of the calibration). Then, in rounds over the
 grid, `shoehorn fit` with nothing left open predicts it by the machine's clock of that minute, and `shoehorn bench step`
-measures it in a process of its own; the round with the fastest median counts, since other programs only slow a step. Two
-errors are printed: of the seconds that fit predicted in that round, and of ratios between points, for which the plans' times
-are scaled by one factor, the median of measured to predicted. A point whose plan does not fit is left out.
+measures it in a process of its own, in as many steps as take --seconds. Two errors are printed: of the seconds that fit
+predicted, which is the median over the rounds, for each has a clock of its own; and of ratios between points, for which the
+plans' times are scaled by one factor, the median of measured to predicted, and the fastest round of a point counts, since
+other programs only slow a step. By how much the rounds of a point differ says how well such errors can be known.
+A point whose plan does not fit is left out.
 Exit: 0; 2 where this machine is not calibrated.
 """
 
@@ -32,8 +34,10 @@ SETTINGS = {
     "update_in_backward": ["--update_in_backward", "--max_grad_norm", "0"],
 }
 
+MOST_STEPS = 100
+
 # All that fit may choose.
-FIXED = "batch,order,recompute,update_in_backward,precision,masters,optimizer,adapters,sharing,evaluation"
+FIXED = "batch,order,recompute,update_in_backward,precision,masters,optimizer,adapters,sharing,gathering,evaluation"
 
 
 def output_of(words):
@@ -46,29 +50,36 @@ def quantile(values, share):
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
+def steps_for(seconds, least, predicted):
+    """How many steps a run makes, of which the first does not count."""
+    return min(MOST_STEPS, max(least, 1 + round(seconds / predicted)))
+
+
 def summary_of(points):
     """Adds what was measured and the errors to each point; returns the median and the 95th percentile of these errors."""
     for point in points:
-        fastest = min(point["rounds"], key=lambda made: made["measured"])
-        point["measured"], point["anchored"] = fastest["measured"], fastest["predicted"]
+        measured = [made["measured"] for made in point["rounds"]]
+        point["measured"] = min(measured)
+        point["anchored_error"] = statistics.median(made["predicted"] / made["measured"] for made in point["rounds"]) - 1
+        point["absolute_error"] = abs(point["anchored_error"])
+        point["rounds_difference"] = statistics.median(measured) / min(measured) - 1
     scale = statistics.median(point["measured"] / point["predicted"] for point in points)
     for point in points:
-        point["absolute_error"] = abs(point["anchored"] / point["measured"] - 1)
         point["ratio_error"] = abs(point["predicted"] / point["measured"] * scale - 1)
     summary = {"points": len(points), "scale": scale}
-    for kind in ("absolute_error", "ratio_error"):
+    for kind in ("absolute_error", "ratio_error", "rounds_difference"):
         errors = [point[kind] for point in points]
         summary[kind] = {"median": statistics.median(errors), "p95": quantile(errors, 0.95)}
     return summary
 
 
 def print_table(points, summary):
-    print(f"{'point':<48}{'predicted s':>13}{'measured s':>12}{'error %':>10}{'of ratios':>11}{'stated':>9}")
+    print(f"{'point':<48}{'planned s':>12}{'fastest s':>12}{'error %':>10}{'of ratios':>11}{'rounds':>9}{'stated':>9}")
     for point in points:
         of_ratio = point["predicted"] / point["measured"] * summary["scale"] - 1
-        print(f"{point['point']:<48}{point['anchored']:>13.4f}{point['measured']:>12.4f}"
-              f"{100 * (point['anchored'] / point['measured'] - 1):>+10.1f}{100 * of_ratio:>+11.1f}{100 * point['error']:>9.1f}")
-    for kind in ("absolute_error", "ratio_error"):
+        print(f"{point['point']:<48}{point['predicted']:>12.4f}{point['measured']:>12.4f}{100 * point['anchored_error']:>+10.1f}"
+              f"{100 * of_ratio:>+11.1f}{100 * point['rounds_difference']:>9.1f}{100 * point['error']:>9.1f}")
+    for kind in ("absolute_error", "ratio_error", "rounds_difference"):
         errors = summary[kind]
         print(f"{kind.replace('_', ' ')}: median {100 * errors['median']:.1f} %, 95th percentile {100 * errors['p95']:.1f} % "
               f"of {summary['points']} points")
@@ -82,7 +93,8 @@ def main():
     parser.add_argument("--batches", nargs="+", type=int, default=[1, 4])
     parser.add_argument("--settings", nargs="+", choices=SETTINGS, default=list(SETTINGS))
     parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--steps", type=int, default=4, help="of a run, the first of which does not count")
+    parser.add_argument("--steps", type=int, default=4, help="least of a run, the first of which does not count")
+    parser.add_argument("--seconds", type=float, default=0.5, help="of the steps of a run that count, as they are predicted")
     parser.add_argument("--calibrate", action="store_true", help="first, what `shoehorn calibrate` does")
     parser.add_argument("--json", metavar="FILE", help="write every point; - for standard output in place of the table")
     args = parser.parse_args()
@@ -107,8 +119,8 @@ def main():
     for _ in range(args.rounds):
         for point in points:
             fit = output_of([args.program, "fit", *point["flags"], "--fix", FIXED, "--json"])
-            run = output_of([args.program, "bench", "step", *point["flags"], "--json", "--no_limits", "--max_steps",
-                             str(args.steps)])
+            steps = steps_for(args.seconds, args.steps, point["predicted"])
+            run = output_of([args.program, "bench", "step", *point["flags"], "--json", "--no_limits", "--max_steps", str(steps)])
             if fit is not None and run is not None:
                 point["rounds"].append({"predicted": fit["chosen"]["step_seconds"], "measured": run["step_seconds"]})
     points = [point for point in points if point["rounds"]]

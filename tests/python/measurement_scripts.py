@@ -156,7 +156,7 @@ def example_output(name):
         "checksum": google(*saves, ("checksum/real_time", {"bytes_per_second": 5e9})),
         "checksum_pairs": google(("save_pairs/MiB:256/iterations:101/real_time", {"times": 1.01, "times_low": 1.0, "times_high": 1.02})),
         "packing": google(("BM_pack_random/300/20", {"intervals": 300, "over_bound": 1.0, "real_time": 2.0})),
-        "predict_times": {"points": 2, "absolute_error": {"median": 0.05, "p95": 0.1}, "ratio_error": {"median": 0.02, "p95": 0.07}},
+        "predict_times": {"rows": [{"predicted": 1, "rounds": [{"predicted": 1.1, "measured": 1}]}]},
         "epoch_time": {"samples": 8, "rounds": {"batch 16": [{"predicted": 9.0, "measured": 10.0}]}},
         "fit_choice": {"points": [{}, {}], "budgets": [{"budget_bytes": 2**30, "fastest": "8 × 1", "times": {"fit": 1.05, "fit --verify 3": 1.0}}]},
         "catalog_ladder": {"machine": "v100", "rungs": [catalog_rung("batch 4", 16.0, 8.0), catalog_rung("fp16", 64.0, 16.0)]},
@@ -291,7 +291,7 @@ class Tables(unittest.TestCase):
             "| sgd | 4 | 0.7000 (0.7000) | 0.6000 | 1.00 | 256 | loses |",
             "| on an empty Debian 12 | 10.0 | – | – |",
             "| BERT-large, half of the bytes | 3 | 0.50 | 1.10 | 1.100 | 1.10 |",
-            "| ratios | 2.0 | 7.0 | 3, 8 |",
+            "| seconds | 10.0 | 10.0 | 8, – |",
             "| 1,024 | 8 × 1 | 1.050 | 1.000 |",
             "```\n== Training: x\n  scalar 1\n  …\n  persistent arena 3\n```",
         ):
@@ -595,13 +595,16 @@ class ChoicesOfFit(unittest.TestCase):
     def test_ratios_leave_out_what_all_predictions_are_off_by(self):
         made = lambda *rounds: [{"predicted": predicted, "measured": measured} for predicted, measured in rounds]
         points = [
-            {"predicted": 1, "rounds": made((9, 2.5), (1, 2))},
+            {"predicted": 1, "rounds": made((9, 3), (1, 2), (1, 2.5))},
             {"predicted": 2, "rounds": made((2, 4))},
             {"predicted": 1, "rounds": made((1, 1))},
         ]
         summary = predict_times.summary_of(points)
         self.assertEqual((summary["scale"], summary["absolute_error"]["median"], summary["ratio_error"]["median"]), (2, 0.5, 0))
-        self.assertEqual(summary["ratio_error"]["p95"], 1)
+        self.assertEqual((summary["ratio_error"]["p95"], summary["rounds_difference"]["p95"]), (1, 0.25))
+
+    def test_short_steps_are_measured_more_often(self):
+        self.assertEqual([predict_times.steps_for(0.5, 4, seconds) for seconds in (0.001, 0.05, 2)], [100, 11, 4])
 
     def test_an_epoch_is_compared_within_its_fastest_round(self):
         rounds = [{"predicted": 20, "measured": 10}, {"predicted": 6, "measured": 8}]
