@@ -110,14 +110,14 @@ TEST_F(CliZero, PlansGroups) {
     EXPECT_TRUE(contains(planned.output, text)) << planned.output;
 }
 
-// One layer, unless that does not fit.
-TEST_F(CliZero, PlansHowFarAheadWeightsAreGathered) {
-  const auto plan = [&](const std::vector<std::string>& more) {
+// One layer ahead, unless that does not fit; and small weights stay whole, unless that does not, either.
+TEST_F(CliZero, PlansHowWeightsAreGathered) {
+  const auto plan = [&](const std::vector<std::string>& more, int code = 0) {
     std::vector<std::string> words = {"plan", "--model",      "bert-base", "--world_size",
                                       "8",    "--zero_stage", "3",         "--json"};
     words.insert(words.end(), more.begin(), more.end());
     const ProgramRun planned = run(words);
-    EXPECT_EQ(planned.exit_code, 0) << planned.error;
+    EXPECT_EQ(planned.exit_code, code) << planned.error;
     return nlohmann::json::parse(planned.output);
   };
   const auto bytes = [](const nlohmann::json& planned) {
@@ -126,11 +126,49 @@ TEST_F(CliZero, PlansHowFarAheadWeightsAreGathered) {
   const nlohmann::json open = plan({});
   const nlohmann::json none = plan({"--zero_prefetch_layers", "0"});
   EXPECT_EQ(open.at("zero_prefetch_layers"), 1);
+  EXPECT_EQ(open.at("zero_persistence_threshold"), 100'000);
   EXPECT_EQ(none.at("zero_prefetch_layers"), 0);
   ASSERT_GT(bytes(open), bytes(none) + (int64_t{8} << 20));
   const nlohmann::json tight = plan({"--memory_budget", std::to_string((bytes(open) + bytes(none)) / 2)});
   EXPECT_EQ(tight.at("zero_prefetch_layers"), 0);
+  EXPECT_EQ(tight.at("zero_persistence_threshold"), 100'000);
   EXPECT_LT(bytes(tight), bytes(open));
+  const nlohmann::json least = plan({"--memory_budget", "100MiB"}, 2);
+  EXPECT_EQ(least.at("zero_persistence_threshold"), 0);
+  const nlohmann::json given = plan({"--memory_budget", "100MiB", "--zero_persistence_threshold", "7"}, 2);
+  EXPECT_EQ(given.at("zero_persistence_threshold"), 7);
+}
+
+// What fit finds says how weights are gathered, so that train makes no other plan of it.
+TEST_F(CliZero, FitSaysHowWeightsAreGathered) {
+  const std::vector<std::string> ranks = {"--model", "bert-base", "--world_size", "8", "--zero_stage", "3"};
+  const auto result_of = [&](const char* command, const std::vector<std::string>& more) {
+    std::vector<std::string> words = {command};
+    words.insert(words.end(), more.begin(), more.end());
+    words.push_back("--json");
+    const ProgramRun found = run(words);
+    EXPECT_EQ(found.exit_code, 0) << found.error;
+    return nlohmann::json::parse(found.output);
+  };
+  const auto bytes_of = [&](const std::string& layers) {
+    std::vector<std::string> words = ranks;
+    words.insert(words.end(), {"--zero_prefetch_layers", layers});
+    return result_of("plan", words).at("process_peak_bytes").get<int64_t>();
+  };
+  const std::string budget = std::to_string((bytes_of("1") + bytes_of("0")) / 2);
+  std::vector<std::string> words = ranks;
+  words.insert(words.end(),
+               {"--memory_budget", budget, "--fix",
+                "batch,order,recompute,update_in_backward,precision,masters,optimizer,adapters,evaluation"});
+  const nlohmann::json chosen = result_of("fit", words).at("chosen");
+  const auto added = chosen.at("added_flags").get<std::vector<std::string>>();
+  const auto layers = std::ranges::find(added, "--zero_prefetch_layers");
+  ASSERT_NE(layers, added.end());
+  EXPECT_EQ(*(layers + 1), "0");
+  auto flags = chosen.at("flags").get<std::vector<std::string>>();
+  flags.insert(flags.end(), {"--memory_budget", budget});
+  EXPECT_NEAR(result_of("plan", flags).at("process_peak_bytes").get<double>(),
+              chosen.at("process_peak_bytes").get<double>(), 1 << 20);
 }
 
 // A plan of a rank needs no ranks, and each stage holds less.

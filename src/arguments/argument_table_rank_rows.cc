@@ -76,7 +76,9 @@ std::vector<ArgumentSpec> ranks() {
        .read_by = kReadByTrain | kReadByPlan | kReadByAnatomy,
        .field = &Args::zero_persistence_threshold,
        .resume = kFree,
-       .help = "zero_stage 3: weights of at most so many elements stay whole on each rank"},
+       .help =
+           "zero_stage 3: weights of at most so many elements stay whole on each rank; unless given 100,000, 0 where that does "
+           "not fit, or 1,000,000 where that is predicted to save time"},
       {.name = "local_sgd_steps",
        .group = kDistributed,
        .read_by = kReadByTrain | kReadByPlan | kReadByAnatomy,

@@ -45,7 +45,8 @@ StepOptions step_options_of(const TrainingArguments& args) {
   if (are_replicas(args)) step.ranks.mode = ParallelMode::kReplicas;
   step.ranks.zero_stage = args.zero_stage;
   if (args.zero_prefetch_layers) step.ranks.zero_prefetch_layers = *args.zero_prefetch_layers;
-  step.ranks.zero_persistence_threshold = args.zero_persistence_threshold;
+  if (args.zero_persistence_threshold)
+    step.ranks.zero_persistence_threshold = *args.zero_persistence_threshold;
   step.ranks.local_sgd_steps = args.local_sgd_steps;
   step.ranks.outer_learning_rate = static_cast<float>(args.outer_learning_rate);
   step.ranks.outer_momentum = static_cast<float>(args.outer_momentum);

@@ -51,8 +51,8 @@ void validate_numbers(const TrainingArguments& args) {
   require_between("zero_stage", static_cast<double>(args.zero_stage), 0, 3, "0, 1, 2 or 3");
   require(args.zero_prefetch_layers.value_or(0) >= 0, "zero_prefetch_layers", "0 or more",
           static_cast<double>(args.zero_prefetch_layers.value_or(0)));
-  require(args.zero_persistence_threshold >= 0, "zero_persistence_threshold", "0 or more",
-          static_cast<double>(args.zero_persistence_threshold));
+  require(args.zero_persistence_threshold.value_or(0) >= 0, "zero_persistence_threshold", "0 or more",
+          static_cast<double>(args.zero_persistence_threshold.value_or(0)));
   require(args.local_sgd_steps >= 0, "local_sgd_steps", "0 or more",
           static_cast<double>(args.local_sgd_steps));
   require(args.outer_learning_rate > 0, "outer_learning_rate", "more than 0", args.outer_learning_rate);
@@ -370,6 +370,11 @@ int64_t micro_batches_of_step(const TrainingArguments& args) {
 
 bool are_replicas(const TrainingArguments& args) {
   return args.world_size > 1 && args.parallel_mode == "dp";
+}
+
+bool has_open_gathering(const TrainingArguments& args) {
+  return args.world_size > 1 && args.zero_stage == 3 &&
+         !(args.zero_prefetch_layers && args.zero_persistence_threshold);
 }
 
 int64_t micro_batches_of_rank(const TrainingArguments& args) {

@@ -178,9 +178,9 @@ struct TrainingArguments {
   bool enable_cpu_affinity = true;
   std::string parallel_mode = "ddp";
   int64_t zero_stage = 0;
-  std::optional<int64_t> zero_prefetch_layers = {};  // the plan chooses (train/prefetch_choice.h)
-  int64_t zero_persistence_threshold = 100000;
-  int64_t local_sgd_steps = 0;  // 0: gradients are summed in every step
+  std::optional<int64_t> zero_prefetch_layers = {};        // the plan chooses (fit/gather_choice.h)
+  std::optional<int64_t> zero_persistence_threshold = {};  // so, too
+  int64_t local_sgd_steps = 0;                             // 0: gradients are summed in every step
   double outer_learning_rate = 1;
   double outer_momentum = 0;
   std::optional<int64_t> zero_group_size = {};  // 0: as many as a host has ranks
@@ -278,6 +278,9 @@ int64_t effective_batch_size(const TrainingArguments& args);
 
 // The same in micro-batches, and as many of them as a rank runs at most: gradient_accumulation_steps of valid arguments.
 int64_t micro_batches_of_step(const TrainingArguments& args);
+
+// Whether ranks gather weights in a way that is not given in full.
+bool has_open_gathering(const TrainingArguments& args);
 
 // Whether there are ranks that compute for the first one (--parallel_mode dp).
 bool are_replicas(const TrainingArguments& args);

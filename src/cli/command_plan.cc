@@ -91,7 +91,10 @@ nlohmann::json json_of(const Plan& plan) {
   const StepOptions& step = plan.session().options().step;
   if (!step.recompute_set.empty()) result["recompute_set"] = step.recompute_set;
   if (args.world_size > 1) result["sent_in_step"] = to_json(step_traffic(plan.session()));
-  if (step.ranks.stage() == 3) result["zero_prefetch_layers"] = step.ranks.zero_prefetch_layers;
+  if (step.ranks.stage() == 3) {
+    result["zero_prefetch_layers"] = step.ranks.zero_prefetch_layers;
+    result["zero_persistence_threshold"] = step.ranks.zero_persistence_threshold;
+  }
   if (args.world_size > 1) result["mpi"] = to_json(plan.mpi);
   if (plan.link.link) result["message_seconds"] = message_seconds_in_step(plan.session(), *plan.link.link);
   if (!plan.methods.empty()) result["methods"] = to_json(plan.methods, plan.timer.has_times());
@@ -109,9 +112,11 @@ nlohmann::json json_of(const Plan& plan) {
   return result;
 }
 
-std::string format_prefetch(const RankOptions& ranks) {
+std::string format_gathering(const RankOptions& ranks) {
   if (ranks.stage() != 3) return {};
-  return fmt::format("Weights are gathered {} ahead\n", plural(ranks.zero_prefetch_layers, "layer"));
+  return fmt::format("Weights are gathered {} ahead; those of at most {} elements stay whole\n",
+                     plural(ranks.zero_prefetch_layers, "layer"),
+                     format_count(ranks.zero_persistence_threshold));
 }
 
 std::string format_bytes_of(const TrainingArguments& asked, const Plan& plan) {
@@ -121,7 +126,7 @@ std::string format_bytes_of(const TrainingArguments& asked, const Plan& plan) {
                                           format_bytes(plan.mpi.bytes), describe_source(plan.mpi));
   return format_found_batch_size(asked, plan.trainer.arguments()) + format_forecast(plan.trainer.forecast()) +
          of_mpi + format_traffic(step_traffic(plan.session())) +
-         format_prefetch(plan.session().options().step.ranks);
+         format_gathering(plan.session().options().step.ranks);
 }
 
 std::string format_times_of(const TrainingArguments& asked, const Plan& plan) {

@@ -94,8 +94,7 @@ void check_old_checkpoints(const TrainingArguments& args) {
 // `shoehorn topo` measured.
 std::function<std::optional<double>(const Session& session)> rank_step_seconds(const TrainingArguments& args,
                                                                                const Dataset& samples) {
-  const bool is_open = args.world_size > 1 && args.zero_stage == 3 && !args.zero_prefetch_layers;
-  const std::optional<RankLink> link = is_open ? load_link().link : std::nullopt;
+  const std::optional<RankLink> link = has_open_gathering(args) ? load_link().link : std::nullopt;
   if (!link) return {};
   std::optional<SampleLengths> lengths;
   if (!args.pad_to_max_length && samples.size() > 0)

@@ -3,27 +3,23 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 
-#include "arguments/shell_word.h"
-#include "base/child_process.h"
-#include "base/concurrently.h"
 #include "base/error.h"
 #include "base/format.h"
 #include "cli/calibrated_costs.h"
 #include "cli/disliked_sizes.h"
+#include "cli/exact_plans.h"
+#include "cli/finalists.h"
+#include "cli/flag_words.h"
 #include "cli/link_option.h"
 #include "cli/planned_machine.h"
 #include "cli/planned_task.h"
 #include "cli/stage_line.h"
 #include "exec/backend/thread_count.h"
 #include "exec/backends.h"
-#include "fit/plans_at_a_time.h"
-#include "io/json_file.h"
-#include "lab/measured_step.h"
 #include "session/batching.h"
 #include "session/memory_forecast.h"
 #include "train/planned_run.h"
@@ -33,9 +29,6 @@ namespace shoehorn {
 namespace {
 
 using enum ArgumentKind;
-
-// More than any machine has: such a plan is made and not judged.
-constexpr const char* kNoBudget = "1000000GiB";
 
 std::set<MathsChange> allowed_changes(const CommandOptions& options) {
   std::set<MathsChange> allowed = {MathsChange::kExact};
@@ -53,11 +46,6 @@ std::set<Degree> degrees_of(const CommandOptions& options, const std::string& na
   return degrees;
 }
 
-std::vector<std::string> joined(std::vector<std::string> words, const std::vector<std::string>& more) {
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
-
 // The flag that makes a rank's share of an effective batch, whose division is open, one micro-batch.
 std::vector<std::string> batch_flags(const ParsedArguments& parsed) {
   const TrainingArguments& args = parsed.arguments;
@@ -70,20 +58,12 @@ std::vector<std::string> batch_flags(const ParsedArguments& parsed) {
   return {"--per_device_train_batch_size", std::to_string(*args.effective_batch_size / args.world_size)};
 }
 
-// Without the flag of a row and its value.
-std::vector<std::string> without_row(const std::vector<std::string>& words, std::string_view row) {
-  std::vector<std::string> kept;
-  for (size_t i = 0; i < words.size(); ++i) {
-    const size_t equal = words[i].find('=');
-    const std::string name = words[i].starts_with("--") ? words[i].substr(2, equal - 2) : "";
-    const ArgumentSpec* spec = name.empty() ? nullptr : find_argument(name);
-    if (spec == nullptr || spec->name != row) {
-      kept.push_back(words[i]);
-    } else if (equal == std::string::npos) {
-      ++i;
-    }
-  }
-  return kept;
+// The flags that say how ranks gather weights, which train chooses by its memory where nobody does.
+std::vector<std::string> gathering_flags(const TrainingArguments& args) {
+  if (!has_open_gathering(args)) return {};
+  const Gathering gathering = gathering_of(args);
+  return {"--zero_prefetch_layers", std::to_string(gathering.prefetch_layers), "--zero_persistence_threshold",
+          std::to_string(gathering.persistence_threshold)};
 }
 
 // What `train` needs besides what `plan` was given: placeholders for people.
@@ -97,76 +77,34 @@ std::vector<std::string> completed_to_train(const std::vector<std::string>& give
   return words;
 }
 
-// What `plan` says of the flags in a process of its own, as `train` would be.
-nlohmann::json plan_in_process(const std::vector<std::string>& given, const std::vector<std::string>& added) {
-  std::vector<std::string> words = joined(joined({own_program().string(), "plan"}, given), added);
-  words.insert(words.end(), {"--json", "--memory_budget", kNoBudget});
-  const FinishedProcess finished = run_shoehorn(words);
-  if (finished.exit_code != 0) {
-    const RunFailure failure = failure_of(finished);
-    if (failure.outcome != RunOutcome::kFailed) throw UserError(failure.reason);
-    throw system_error("[fit] expected a plan of {}, got: {}", shell_words(words), failure.reason);
+// What fits is found with the process besides the arenas of the run as asked for. Near the boundary another may fit: the
+// smallest plans and those of the frontier are known to the byte.
+void add_exact(const std::set<MathsChange>& allowed, int64_t budget_bytes, FitResult& result) {
+  const auto add = [&](const PlannedCandidate& plan) {
+    const bool is_known =
+        std::any_of(result.fitting.begin(), result.fitting.end(),
+                    [&](const PlannedCandidate& other) { return other.run.flags == plan.run.flags; });
+    if (budget_for(plan) <= budget_bytes && !is_known) result.fitting.push_back(plan);
+  };
+  for (const auto& [tier, plan] : result.least) {
+    if (!allowed.contains(tier)) break;  // those above it use it, too
+    add(plan);
   }
-  return parse_json(finished.output, "shoehorn plan");
-}
-
-struct ExactPlan {
-  int64_t arena_bytes = 0;
-  int64_t process_bytes = 0;  // the peak of the whole process
-  std::string program;        // its hash (session/program_hash.h)
-};
-
-ExactPlan exact_plan_of(const nlohmann::json& plan) {
-  return {plan["arena_bytes"].get<int64_t>(), plan["process_peak_bytes"].get<int64_t>(),
-          plan["program"].get<std::string>()};
-}
-
-// One of the best plans as it is run.
-struct Finalist {
-  std::vector<std::string> flags = {};  // of bench step
-  std::string program = {};             // the hash of what is to run; empty: any
-  // Of a mean step of the run. Tokens are 0 where they do not say how long a step takes, for sequences are padded.
-  double samples = 0;
-  double tokens = 0;
-  std::optional<double> seconds = {};  // of such a step
-  std::string reason = {};             // why there are none
-};
-
-std::string first_line_of(const std::string& text) {
-  return text.substr(0, text.find('\n'));
-}
-
-void run_finalist(Finalist& finalist) {
-  const StepRun run = measure_step(own_program(), joined(finalist.flags, {"--max_steps", "2"}), {});
-  if (!run.is_measured()) {
-    finalist.reason = first_line_of(run.reason);
-  } else if (!finalist.program.empty() && run.program != finalist.program) {
-    finalist.reason = "what ran is not the program of the plan";
-  } else {
-    const double seconds = finalist.tokens > 0 ? finalist.tokens / run.tokens_per_second
-                                               : finalist.samples / run.samples_per_second;
-    finalist.seconds = std::min(finalist.seconds.value_or(seconds), seconds);
-  }
-}
-
-// Runs them in processes of their own, in two rounds, there and back: the lesser time is the one that other programs and a
-// processor that becomes slower have disturbed less.
-void run_finalists(std::vector<Finalist>& finalists) {
-  for (Finalist& finalist : finalists) run_finalist(finalist);
-  for (size_t i = finalists.size(); i-- > 0;) run_finalist(finalists[i]);
+  for (const PlannedCandidate& row : result.frontier) add(row);
+  sort_by_preference(result.fitting);
 }
 
 // The run that is asked for, its data and its machine, and the search; the search refers to the rest.
 struct OpenedFit {
-  std::vector<std::string> batch = {};    // the flag that makes the effective batch one micro-batch
-  std::vector<std::string> machine = {};  // the flags of `plan` that name another machine
+  std::vector<std::string> standing = {};  // flags that say of what is open how the run as asked for has it
+  std::vector<std::string> machine = {};   // the flags of `plan` that name another machine
   std::set<MathsChange> allowed = {};
   PlannedTask task = {};
   PlannedMachine planned = {};
   LoadedCalibration calibration = {};
   std::optional<PlanSearch> search = {};
 
-  FitCandidate asked() const { return {task.arguments, batch}; }
+  FitCandidate asked() const { return {task.arguments, standing}; }
 };
 
 // Epochs of the run; 0: the samples are unknown.
@@ -200,8 +138,8 @@ void open_fit(const CommandOptions& options, const std::string& machine, OpenedF
         "flags",
         config);
   }
-  opened.batch = batch_flags(asked);
-  const ParsedArguments parsed = parse_arguments(Command::kPlan, joined(given, opened.batch));
+  opened.standing = joined(batch_flags(asked), gathering_flags(asked.arguments));
+  const ParsedArguments parsed = parse_arguments(Command::kPlan, joined(given, opened.standing));
 
   const std::set<Degree> forbidden = degrees_of(options, "forbid");
   check_unused(parsed.arguments, forbidden);
@@ -227,6 +165,7 @@ void open_fit(const CommandOptions& options, const std::string& machine, OpenedF
   const std::optional<OpCosts>& costs = opened.calibration.costs;
 
   const PlannedLink link = planned_link(options, task.arguments.world_size, backend->can_run());
+  space.knows_link = link.link.has_value();
   FitReport& report = found.report;
   report.allowed = opened.allowed;
   report.given_to_train = completed_to_train(given, task);
@@ -237,7 +176,8 @@ void open_fit(const CommandOptions& options, const std::string& machine, OpenedF
   if (!backend->can_run()) report.device = backend->machine().cpu;
   const int64_t all = whole_process_budget(*backend, backend->memory_limit());
   report.budget_bytes = budget_beside_reserve(options, task.arguments.memory_budget.value_or(all));
-  const ExactPlan plan = exact_plan_of(plan_in_process(joined(report.given, opened.machine), opened.batch));
+  const ExactPlan plan =
+      exact_plan_of(plan_in_process(joined(report.given, opened.machine), opened.standing));
   const auto options_of = [&task](const TrainingArguments& args) {
     return session_options_of(*task.source.model, args, {&task.train, &task.validation});
   };
@@ -245,7 +185,7 @@ void open_fit(const CommandOptions& options, const std::string& machine, OpenedF
       *task.source.model, options_of,
       PlanSearchOptions{
           .space = std::move(space),
-          .budget_bytes = report.budget_bytes,
+          .budget_bytes = report.budget_bytes - kSparedBytes,
           .overhead_bytes = plan.process_bytes - plan.arena_bytes,
           .limits = costs ? costs->limits() : measured_limits(*backend, task.arguments),
           .costs = costs ? &*costs : nullptr,
@@ -259,145 +199,6 @@ void open_fit(const CommandOptions& options, const std::string& machine, OpenedF
     found.text +=
         fmt::format("Planned for {}; its times are lower bounds and not validated\n", report.device);
   found.is_json = asked.arguments.json;
-}
-
-// The bytes of plans as processes of their own tell them, which `train` will be: to the byte.
-class ExactPlans {
- public:
-  // `planned`: the flags of `plan` besides those of each candidate.
-  explicit ExactPlans(std::vector<std::string> planned) : planned_(std::move(planned)) {}
-
-  // As many at a time as processors and memory allow. Flags that were asked about before start no process.
-  void plan(const std::vector<PlannedCandidate*>& candidates) {
-    std::set<std::vector<std::string>> open;
-    for (const PlannedCandidate* candidate : candidates) {
-      if (!plans_.contains(candidate->run.flags)) open.insert(candidate->run.flags);
-    }
-    const std::vector<std::vector<std::string>> flags(open.begin(), open.end());
-    std::vector<ExactPlan> plans(flags.size());
-    run_concurrently(flags.size(), plans_at_a_time(),
-                     [&](size_t i) { plans[i] = exact_plan_of(plan_in_process(planned_, flags[i])); });
-    for (size_t i = 0; i < flags.size(); ++i) plans_[flags[i]] = std::move(plans[i]);
-    for (PlannedCandidate* candidate : candidates) {
-      const ExactPlan& plan = plans_.at(candidate->run.flags);
-      candidate->arena_bytes = plan.arena_bytes;
-      candidate->process_bytes = plan.process_bytes;
-    }
-  }
-
-  // The hash of the program of one that was planned.
-  const std::string& program_of(const PlannedCandidate& planned) const {
-    return plans_.at(planned.run.flags).program;
-  }
-
-  // Of a list of which no plan beats another; those that another one beats by the exact bytes are left out.
-  void plan_frontier(std::vector<PlannedCandidate>& frontier) {
-    std::vector<PlannedCandidate*> rows;
-    rows.reserve(frontier.size());
-    for (PlannedCandidate& row : frontier) rows.push_back(&row);
-    plan(rows);
-    frontier = frontier_of(std::move(frontier));
-  }
-
-  // All that a report prints of a result, but for its best plans.
-  void plan_rows(FitResult& result) {
-    std::vector<PlannedCandidate*> rows = {&result.bound};
-    for (auto& [tier, least] : result.least) {
-      rows.push_back(&least);
-      for (PlannedCandidate& other : result.nearly_least[tier]) rows.push_back(&other);
-    }
-    for (TechniqueEffect& effect : result.techniques) rows.push_back(&effect.plan);
-    if (result.above) rows.push_back(&*result.above);
-    plan(rows);
-    const PlannedCandidate* below = nullptr;  // of the tier before, whose changes a tier has, too
-    for (auto& [tier, least] : result.least) {
-      for (const PlannedCandidate& other : result.nearly_least[tier]) {
-        if (other.process_bytes < least.process_bytes) least = other;
-      }
-      if (below != nullptr && below->process_bytes < least.process_bytes) least = *below;
-      below = &least;
-    }
-    plan_frontier(result.frontier);
-  }
-
- private:
-  std::vector<std::string> planned_;
-  std::map<std::vector<std::string>, ExactPlan> plans_;  // by the flags that a candidate adds
-};
-
-// What fits is found with the process besides the arenas of the run as asked for. Near the boundary another may fit: the
-// smallest plans and those of the frontier are known to the byte.
-void add_exact(const std::set<MathsChange>& allowed, int64_t budget_bytes, FitResult& result) {
-  const auto add = [&](const PlannedCandidate& plan) {
-    const bool is_known =
-        std::any_of(result.fitting.begin(), result.fitting.end(),
-                    [&](const PlannedCandidate& other) { return other.run.flags == plan.run.flags; });
-    if (plan.process_bytes <= budget_bytes && !is_known) result.fitting.push_back(plan);
-  };
-  for (const auto& [tier, plan] : result.least) {
-    if (!allowed.contains(tier)) break;  // those above it use it, too
-    add(plan);
-  }
-  for (const PlannedCandidate& row : result.frontier) add(row);
-  sort_by_preference(result.fitting);
-}
-
-// The flags of a step of random tokens that is as long as one of the run.
-std::vector<std::string> random_step_flags(const std::vector<std::string>& flags, const PlannedTask& task) {
-  const std::optional<int64_t> block = task.arguments.block_size;
-  if (!block) return flags;
-  return joined(without_row(flags, "block_size"), {"--block_size", std::to_string(*block)});
-}
-
-// Of a run that has texts on these: other batches would be larger, and of another program.
-Finalist finalist_of(const std::vector<std::string>& flags, const std::string& program,
-                     const PlannedTask& task) {
-  const auto samples = static_cast<double>(effective_batch_size(task.arguments));
-  if (!task.has_samples) return {.flags = random_step_flags(flags, task), .samples = samples};
-  const double mean_tokens =
-      static_cast<double>(task.train.token_count()) / static_cast<double>(task.train.size());
-  return {.flags = joined(flags, {"--on_texts"}),
-          .program = program,
-          .samples = samples,
-          .tokens = padding_of(task.arguments) > 0 ? 0 : samples * mean_tokens};
-}
-
-// Medians of a few steps differ by as much from one run to the next.
-constexpr double kMeasuredAlike = 0.03;
-
-// The best plans whose processes fit, too; of them the fastest, if they are to be run.
-void choose(const FitResult& result, ExactPlans& exact_plans, size_t verified, const PlannedTask& task,
-            FitReport& report) {
-  for (const PlannedCandidate& candidate : result.fitting) {
-    if (report.best.size() == std::max<size_t>(1, verified)) break;
-    PlannedCandidate exact = candidate;
-    exact_plans.plan({&exact});
-    if (exact.process_bytes <= report.budget_bytes) report.best.push_back(std::move(exact));
-  }
-  if (report.best.empty()) return;
-  report.chosen = 0;
-  std::vector<Finalist> finalists;
-  for (size_t i = 0; i < std::min(verified, report.best.size()); ++i) {
-    finalists.push_back(finalist_of(joined(report.given, report.best[i].run.flags),
-                                    exact_plans.program_of(report.best[i]), task));
-  }
-  run_finalists(finalists);
-  for (size_t i = 0; i < finalists.size(); ++i) {
-    if (finalists[i].seconds) {
-      report.measured.push_back({*finalists[i].seconds, i});
-    } else {
-      report.not_measured.push_back({finalists[i].reason, i});
-    }
-  }
-  if (report.measured.empty()) return;
-  const auto fastest =
-      std::min_element(report.measured.begin(), report.measured.end(),
-                       [](const MeasuredStep& a, const MeasuredStep& b) { return a.seconds < b.seconds; });
-  // Of those that are as fast the first, which changes least.
-  const double as_fast = fastest->seconds * (1 + kMeasuredAlike);
-  report.chosen = std::ranges::find_if(report.measured, [&](const MeasuredStep& step) {
-                    return step.seconds <= as_fast;
-                  })->index;
 }
 
 }  // namespace
@@ -414,7 +215,7 @@ const std::vector<ArgumentSpec>& fit_option_rows() {
        .standard = std::vector<std::string>{},
        .help =
            "stay as they are: batch, order, recompute, update_in_backward, precision, masters, optimizer, adapters, "
-           "sharing, evaluation"},
+           "sharing, gathering, evaluation"},
       {.name = "forbid",
        .kind = kList,
        .standard = std::vector<std::string>{},
@@ -489,7 +290,7 @@ void find_fit(const CommandOptions& options, int64_t verified, FoundFit& found, 
   {
     const StageLine line("planning what is printed once more", opened.task.arguments);
     exact_plans.plan_rows(found.result);
-    if (found.result.above && found.result.above->process_bytes > report.budget_bytes)
+    if (found.result.above && budget_for(*found.result.above) > report.budget_bytes)
       found.result.above.reset();
     report.binding = opened.search->anatomy_of(found.result.bound);
   }
@@ -497,7 +298,7 @@ void find_fit(const CommandOptions& options, int64_t verified, FoundFit& found, 
   {
     const StageLine line(verified > 0 ? "running the best plans" : "planning the best once more",
                          opened.task.arguments);
-    choose(found.result, exact_plans, static_cast<size_t>(verified), opened.task, report);
+    choose_plan(found.result, exact_plans, static_cast<size_t>(verified), opened.task, report);
   }
   if (report.chosen) tell_disliked_sizes(opened.task, opened.planned);
 }
@@ -524,7 +325,7 @@ void explain_fit(const CommandOptions& options, FoundFit& found) {
 nlohmann::json planned_bytes(const CommandOptions& options, FoundFit& found) {
   OpenedFit opened;
   open_fit(options, options.text("machine_profile"), opened, found);
-  return plan_in_process(joined(found.report.given, opened.machine), opened.batch);
+  return plan_in_process(joined(found.report.given, opened.machine), opened.standing);
 }
 
 }  // namespace shoehorn

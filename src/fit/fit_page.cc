@@ -24,7 +24,7 @@ void add_facts(HtmlPage& page, const FitReport& report) {
   if (!report.chosen) {
     page.add_facts({{"budget", format_bytes(report.budget_bytes)},
                     {"fits", "nothing"},
-                    {"least budget", format_bytes(least_allowed_bytes(report))}});
+                    {"least budget", format_bytes(least_budget_bytes(report))}});
     return;
   }
   const PlannedCandidate& chosen = report.best[*report.chosen];
@@ -83,9 +83,9 @@ void add_frontier(HtmlPage& page, const FitReport& report) {
                               {"changes"},
                               {"flags"}}};
   for (const PlannedCandidate& plan : frontier_with_chosen(report)) {
-    const char* verdict = is_chosen(report, plan)                     ? "chosen"
-                          : plan.process_bytes <= report.budget_bytes ? "fits"
-                                                                      : "too large";
+    const char* verdict = is_chosen(report, plan)                   ? "chosen"
+                          : budget_for(plan) <= report.budget_bytes ? "fits"
+                                                                    : "too large";
     table.rows.push_back({format_bytes(plan.process_bytes), verdict, seconds_text(plan.step_seconds),
                           std::string(tier_name(plan.run.tier)), added_flags_text(plan)});
   }
@@ -134,7 +134,7 @@ void add_least(HtmlPage& page, const FitResult& result) {
   HtmlTable table{.columns = {{"changes up to"}, {"least budget", true}, {"flags"}}};
   for (const auto& [tier, plan] : result.least)
     table.rows.push_back(
-        {std::string(tier_name(tier)), format_bytes(plan.process_bytes), added_flags_text(plan)});
+        {std::string(tier_name(tier)), format_bytes(budget_for(plan)), added_flags_text(plan)});
   page.add_heading("Least budget of each tier");
   page.add_table(table);
 }

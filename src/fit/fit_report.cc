@@ -53,7 +53,7 @@ std::string format_frontier(const FitReport& report) {
       fmt::format("  {:>11}{:>13}  the budget: what is below fits\n", "", format_bytes(report.budget_bytes));
   bool is_below = false;
   for (const PlannedCandidate& plan : rows) {
-    if (!is_below && plan.process_bytes <= report.budget_bytes) {
+    if (!is_below && budget_for(plan) <= report.budget_bytes) {
       text += budget;
       is_below = true;
     }
@@ -66,7 +66,7 @@ std::string format_least(const FitResult& result) {
   std::string text = fmt::format("Least budget that each tier of changes reaches\n  {:<10}{:>13}  flags\n",
                                  "changes", "budget");
   for (const auto& [tier, plan] : result.least) {
-    text += fmt::format("  {:<10}{:>13}  {}\n", tier_name(tier), format_bytes(plan.process_bytes),
+    text += fmt::format("  {:<10}{:>13}  {}\n", tier_name(tier), format_bytes(budget_for(plan)),
                         added_flags_text(plan));
   }
   return text;
@@ -197,6 +197,10 @@ std::string added_flags_text(const PlannedCandidate& plan) {
   return plan.run.flags.empty() ? "as asked for" : shell_words(plan.run.flags);
 }
 
+int64_t least_budget_bytes(const FitReport& report) {
+  return least_allowed_bytes(report) + kSparedBytes;
+}
+
 int64_t least_allowed_bytes(const FitReport& report) {
   const std::vector<PlannedCandidate>& frontier = report.result.frontier;
   CHECK(!frontier.empty(), "nothing was planned");
@@ -252,7 +256,7 @@ std::vector<PlannedCandidate> frontier_with_chosen(const FitReport& report) {
 
 std::string bound_plan_text(const FitReport& report) {
   const PlannedCandidate& bound = report.result.bound;
-  if (bound.process_bytes > report.budget_bytes) return "the fastest plan that does not fit";
+  if (budget_for(bound) > report.budget_bytes) return "the fastest plan that does not fit";
   return is_chosen(report, bound) ? "the chosen plan" : "another plan that fits";
 }
 
@@ -323,7 +327,7 @@ std::string format_no_fit(const FitReport& report) {
   return fmt::format(
       "[memory_budget] expected at least {} for this run with changes of the tiers that are allowed, got {}: none of {} "
       "plans fits; give more{}\n\n{}\n{}\n{}{}",
-      format_bytes(least_allowed_bytes(report)), format_bytes(report.budget_bytes), result.plans,
+      format_bytes(least_budget_bytes(report)), format_bytes(report.budget_bytes), result.plans,
       tiers.empty() ? "" : fmt::format(", or allow more (--allow {})", tiers),
       format_binding(report, bound_plan_text(report)), format_least(result), format_cheapest(result),
       format_above(report));
@@ -357,7 +361,7 @@ nlohmann::json to_json(const FitReport& report) {
   nlohmann::json least_arenas = nlohmann::json::object();
   nlohmann::json least_flags = nlohmann::json::object();
   for (const auto& [tier, plan] : result.least) {
-    least[std::string(tier_name(tier))] = plan.process_bytes;
+    least[std::string(tier_name(tier))] = budget_for(plan);
     least_arenas[std::string(tier_name(tier))] = plan.arena_bytes;
     least_flags[std::string(tier_name(tier))] = all_flags(report, plan);
   }
@@ -368,7 +372,7 @@ nlohmann::json to_json(const FitReport& report) {
   }
   const nlohmann::json of = {{"added_flags", result.bound.run.flags},
                              {"process_peak_bytes", result.bound.process_bytes},
-                             {"fits", result.bound.process_bytes <= report.budget_bytes}};
+                             {"fits", budget_for(result.bound) <= report.budget_bytes}};
   nlohmann::json not_measured = nlohmann::json::array();
   for (const UnmeasuredStep& step : report.not_measured) {
     not_measured.push_back({{"added_flags", report.best[step.index].run.flags}, {"reason", step.reason}});

@@ -54,6 +54,7 @@ const MeasuredStep* measured_of(const FitReport& report, size_t index);
 std::string added_flags_text(const PlannedCandidate& plan);
 // The least that the run takes with the changes that are allowed; CHECKs that something was planned.
 int64_t least_allowed_bytes(const FitReport& report);
+int64_t least_budget_bytes(const FitReport& report);  // for that
 // How much longer a plan's step takes than that of `asked`, as a share.
 double added_time(const PlannedCandidate& asked, const PlannedCandidate& plan);
 

@@ -55,6 +55,17 @@ class FitReportTest : public ::testing::Test {
   FitReport report_{result_};
 };
 
+// Its process may be larger another time.
+TEST_F(FitReportTest, ABudgetIsForAPlanAndWhatItsProcessMayTakeMore) {
+  EXPECT_EQ(to_json(report_)["least_budget_bytes"]["exact"], recomputed_.process_bytes + kSparedBytes);
+  EXPECT_TRUE(contains(format_fit(report_), "  exact        301.00 MiB")) << format_fit(report_);
+  EXPECT_TRUE(contains(format_no_fit(report_), "expected at least 201.00 MiB")) << format_no_fit(report_);
+  report_.budget_bytes = asked_.process_bytes;
+  EXPECT_TRUE(contains(fit_page(report_), "too large"));
+  report_.budget_bytes = asked_.process_bytes + kSparedBytes;
+  EXPECT_FALSE(contains(fit_page(report_), "too large"));
+}
+
 TEST_F(FitReportTest, WhatBindsIsOfAPlanThatIsNamed) {
   const std::string moment = "  train: node 5 of 60, matmul in layer 1, backward\n";
   const std::string residents = "    activation of attention ";

@@ -1,4 +1,4 @@
-// The bytes of 40 plans, as tests/golden/plan_bytes.json has them: a change of a pass, an op or the packer that moves a
+// The bytes of 70 plans, as tests/golden/plan_bytes.json has them: a change of a pass, an op or the packer that moves a
 // plan shows here. The plans are for a made-up machine, so that this one's processor and library do not matter.
 //
 // To rewrite the file: SHOEHORN_REWRITE_GOLDEN=1 build/src/fit/fit_test --gtest_filter='PlanBytes*'
@@ -63,6 +63,30 @@ std::vector<Setting> settings() {
          args.gradient_checkpointing_kwargs = {{"every_n_layers", int64_t{2}}};
        }},
       {"LoRA", [](TrainingArguments& args) { args.lora_rank = 8; }},
+      {"fp16", [](TrainingArguments& args) { args.fp16 = true; }},
+      {"Adafactor", [](TrainingArguments& args) { args.optim = "adafactor"; }},
+      {"one of 4 ranks", [](TrainingArguments& args) { args.world_size = 4; }},
+      {"one of 4 ranks, ZeRO 1, Adafactor, update in the backward",
+       [](TrainingArguments& args) {
+         args.world_size = 4;
+         args.zero_stage = 1;
+         args.optim = "adafactor";
+         args.update_in_backward = true;
+         args.max_grad_norm = 0;
+       }},
+      {"one of 4 ranks, ZeRO 2, accumulated",
+       [](TrainingArguments& args) {
+         args.world_size = 4;
+         args.zero_stage = 2;
+         args.per_device_train_batch_size = 1;
+         args.gradient_accumulation_steps = 4;
+       }},
+      {"one of 4 ranks, ZeRO 3, bf16",
+       [](TrainingArguments& args) {
+         args.world_size = 4;
+         args.zero_stage = 3;
+         args.bf16 = true;
+       }},
   };
 }
 

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::array<std::string_view, kDegrees> kDegreeNames = {
     "batch",     "order",    "recompute", "update_in_backward", "precision", "masters",
-    "optimizer", "adapters", "sharing",   "evaluation"};
+    "optimizer", "adapters", "sharing",   "gathering",          "evaluation"};
 constexpr std::array<std::string_view, 4> kTierNames = {"exact", "rounding", "numerics", "adapters"};
 
 constexpr std::string_view kLayerMajor = "layer_major";
@@ -55,6 +55,25 @@ bool recomputes(const TrainingArguments& args) {
 
 bool is_layer_major(const TrainingArguments& args) {
   return args.accumulation_order == kLayerMajor;
+}
+
+FitCandidate gathering_as(FitCandidate run, const Gathering& gathering) {
+  run.arguments.zero_prefetch_layers = gathering.prefetch_layers;
+  run.arguments.zero_persistence_threshold = gathering.persistence_threshold;
+  return changed(std::move(run), MathsChange::kExact,
+                 {"--zero_prefetch_layers", std::to_string(gathering.prefetch_layers),
+                  "--zero_persistence_threshold", std::to_string(gathering.persistence_threshold)});
+}
+
+// Besides the standard: with less memory, and where that is known to pay with more.
+std::vector<Gathering> other_gatherings(const FitSpace& space) {
+  const Gathering standard;
+  std::vector<Gathering> others = {{0, standard.persistence_threshold}, kLeastGathering};
+  if (space.knows_link) {
+    others.push_back({standard.prefetch_layers + 1, standard.persistence_threshold});
+    others.push_back({standard.prefetch_layers, kMostPersistenceThreshold});
+  }
+  return others;
 }
 
 }  // namespace
@@ -101,7 +120,7 @@ std::vector<int64_t> divisors_of(int64_t number) {
 
 std::set<Degree> given_degrees(const TrainingArguments& args,
                                const std::function<bool(std::string_view row)>& sets) {
-  static constexpr std::array<std::pair<std::string_view, Degree>, 27> kRows = {{
+  static constexpr std::array<std::pair<std::string_view, Degree>, 29> kRows = {{
       {"per_device_train_batch_size", Degree::kBatch},
       {"gradient_accumulation_steps", Degree::kBatch},
       {"batch_size_ramp", Degree::kBatch},
@@ -127,6 +146,8 @@ std::set<Degree> given_degrees(const TrainingArguments& args,
       {"deepspeed", Degree::kSharing},
       {"fsdp", Degree::kSharing},
       {"local_sgd_steps", Degree::kSharing},
+      {"zero_prefetch_layers", Degree::kGathering},
+      {"zero_persistence_threshold", Degree::kGathering},
       {"per_device_eval_batch_size", Degree::kEvaluation},
       {"bf16_full_eval", Degree::kEvaluation},
   }};
@@ -261,7 +282,17 @@ std::optional<FitCandidate> with_zero_stage(const FitCandidate& run, int64_t sta
     return std::nullopt;
   FitCandidate shared = run;
   shared.arguments.zero_stage = stage;
-  return changed(std::move(shared), MathsChange::kRounding, {"--zero_stage", std::to_string(stage)});
+  shared = changed(std::move(shared), MathsChange::kRounding, {"--zero_stage", std::to_string(stage)});
+  return stage == 3 ? gathering_as(shared, gathering_of(shared.arguments)) : shared;
+}
+
+std::optional<FitCandidate> with_gathering(const FitCandidate& run, const Gathering& gathering,
+                                           const FitSpace& space) {
+  const TrainingArguments& args = run.arguments;
+  const bool gathers = args.world_size > 1 && args.zero_stage == 3;
+  if (!gathers || gathering == gathering_of(args) || !space.is_open(Degree::kGathering, MathsChange::kExact))
+    return std::nullopt;
+  return gathering_as(run, gathering);
 }
 
 std::optional<FitCandidate> with_adapters(const FitCandidate& run, int64_t rank, const FitSpace& space) {
@@ -301,6 +332,7 @@ void check_unused(const TrainingArguments& args, const std::set<Degree>& forbidd
       {Degree::kOptimizer, optimizer_name(args) != optimizer_name(TrainingArguments{})},
       {Degree::kAdapters, args.lora_rank > 0},
       {Degree::kSharing, args.zero_stage > 0},
+      {Degree::kGathering, false},
       {Degree::kEvaluation, false},
   }};
   for (const auto& [degree, is_used] : used) {
@@ -344,6 +376,12 @@ std::vector<FitCandidate> shared_forms(const FitCandidate& run, const FitSpace& 
     for (const int64_t stage : {1, 2, 3}) {
       if (std::optional<FitCandidate> shared = with_zero_stage(alone, stage, space))
         all.push_back(std::move(*shared));
+    }
+  }
+  for (size_t i = 0, count = all.size(); i < count; ++i) {
+    for (const Gathering& gathering : other_gatherings(space)) {
+      if (std::optional<FitCandidate> other = with_gathering(all[i], gathering, space))
+        all.push_back(std::move(*other));
     }
   }
   std::stable_sort(all.begin(), all.end(),

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "arguments/training_arguments.h"
+#include "fit/gather_choice.h"
 #include "graph/optimizer_settings.h"
 
 namespace shoehorn {
@@ -34,12 +35,13 @@ enum class Degree : uint8_t {
   kOptimizer,         // optim
   kAdapters,          // lora_rank
   kSharing,           // zero_stage
+  kGathering,         // zero_prefetch_layers, zero_persistence_threshold
   kEvaluation,        // per_device_eval_batch_size, bf16_full_eval
 };
-inline constexpr int kDegrees = 10;
+inline constexpr int kDegrees = 11;
 
 // "batch", "order", "recompute", "update_in_backward", "precision", "masters", "optimizer", "adapters", "sharing",
-// "evaluation".
+// "gathering", "evaluation".
 std::string_view degree_name(Degree degree);
 // UserError naming `what` for any other name.
 Degree degree_of(const std::string& name, std::string_view what);
@@ -62,6 +64,7 @@ struct FitCandidate {
 struct FitSpace {
   std::set<MathsChange> allowed = {MathsChange::kExact, MathsChange::kRounding};
   std::set<Degree> held = {};  // stay as they are
+  bool knows_link = false;     // between ranks, so that times tell what it saves to gather weights earlier
 
   bool is_open(Degree degree, MathsChange change) const {
     return allowed.contains(change) && !held.contains(degree);
@@ -105,8 +108,10 @@ std::optional<FitCandidate> with_bf16(const FitCandidate& run, const FitSpace& s
 std::optional<FitCandidate> without_masters(const FitCandidate& run, const FitSpace& space);
 std::optional<FitCandidate> with_optimizer(const FitCandidate& run, const std::string& optim,
                                            const FitSpace& space);
-// Of several ranks.
+// Of several ranks. Stage 3 says how weights are gathered, for train chooses that by its memory where nobody does.
 std::optional<FitCandidate> with_zero_stage(const FitCandidate& run, int64_t stage, const FitSpace& space);
+std::optional<FitCandidate> with_gathering(const FitCandidate& run, const Gathering& gathering,
+                                           const FitSpace& space);
 std::optional<FitCandidate> with_adapters(const FitCandidate& run, int64_t rank, const FitSpace& space);
 // Evaluation with batches of half the size, and in bf16.
 std::optional<FitCandidate> with_half_evaluation_batch(const FitCandidate& run, const FitSpace& space);
@@ -117,7 +122,7 @@ void check_unused(const TrainingArguments& args, const std::set<Degree>& forbidd
 
 // The run with each combination of what changes more than rounding, the run itself first.
 std::vector<FitCandidate> numeric_forms(const FitCandidate& run, const FitSpace& space);
-// These, each with every way in which ranks may share it, the one with the least of it first.
+// These, each with every way in which ranks may share it and gather what they share, the one with the least of it first.
 std::vector<FitCandidate> shared_forms(const FitCandidate& run, const FitSpace& space);
 
 }  // namespace shoehorn

@@ -72,12 +72,14 @@ TEST(PlanChanges, OptimizersAreThoseOfRefusalsAndKeepLessState) {
 }
 
 TEST(PlanChanges, TheFlagsOfAChangeAreTheChange) {
-  for (const auto& flags : std::vector<std::vector<std::string>>{{},
-                                                                 {"--max_grad_norm", "0"},
-                                                                 {"--fp16"},
-                                                                 {"--optim", "lion_32bit"},
-                                                                 {"--gradient_accumulation_steps", "4"},
-                                                                 {"--world_size", "4"}}) {
+  for (const auto& flags :
+       std::vector<std::vector<std::string>>{{},
+                                             {"--max_grad_norm", "0"},
+                                             {"--fp16"},
+                                             {"--optim", "lion_32bit"},
+                                             {"--gradient_accumulation_steps", "4"},
+                                             {"--world_size", "4"},
+                                             {"--world_size", "4", "--zero_stage", "3"}}) {
     const std::vector<FitCandidate> all = all_changes({parsed(flags)}, kOpen);
     EXPECT_GT(all.size(), 20U);
     for (const FitCandidate& run : all) {
@@ -138,6 +140,30 @@ TEST(PlanChanges, WhatIsNotAllowedOrHeldIsNotOffered) {
   EXPECT_TRUE(contains(refusal_of([&] { tier_of("all", "--allow"); }), "exact, rounding, numerics"));
 }
 
+TEST(PlanChanges, RanksThatShareWeightsGatherThemInAnyWay) {
+  const FitCandidate run{parsed({"--world_size", "4"})};
+  const auto shared = with_zero_stage(run, 3, kOpen);
+  ASSERT_TRUE(shared.has_value());
+  EXPECT_EQ(shared->flags, (std::vector<std::string>{"--zero_stage", "3", "--zero_prefetch_layers", "1",
+                                                     "--zero_persistence_threshold", "100000"}));
+  EXPECT_FALSE(with_gathering(run, kLeastGathering, kOpen).has_value()) << "nothing is gathered";
+  EXPECT_FALSE(with_gathering(*shared, Gathering{}, kOpen).has_value()) << "it is so already";
+  const auto least = with_gathering(*shared, kLeastGathering, kOpen);
+  ASSERT_TRUE(least.has_value());
+  EXPECT_EQ(least->tier, shared->tier);
+  EXPECT_EQ(gathering_of(least->arguments), kLeastGathering);
+  const auto deepest = [&](bool knows_link) {
+    FitSpace space = kOpen;
+    space.knows_link = knows_link;
+    int64_t layers = 0;
+    for (const FitCandidate& form : shared_forms(run, space))
+      layers = std::max(layers, gathering_of(form.arguments).prefetch_layers);
+    return layers;
+  };
+  EXPECT_EQ(deepest(false), 1);
+  EXPECT_EQ(deepest(true), 2);
+}
+
 // A layer-major step is one program with the nodes of every micro-batch.
 TEST(PlanChanges, ALayerMajorStepHasAtMost32MicroBatches) {
   const auto accumulated = [](const char* steps) {
@@ -167,6 +193,7 @@ TEST(PlanChanges, WhatTheUserGaveIsHeld) {
   EXPECT_TRUE(held({}).empty());
   EXPECT_EQ(held({"--per_device_train_batch_size", "4"}), std::set{Degree::kBatch});
   EXPECT_EQ(held({"--optim", "adamw_torch"}), std::set{Degree::kOptimizer});
+  EXPECT_EQ(held({"--zero_persistence_threshold", "0"}), std::set{Degree::kGathering});
   EXPECT_EQ(held({"--no_gradient_checkpointing"}), std::set{Degree::kRecompute});
   EXPECT_EQ(held({"--activation_budget", "0.5"}), std::set{Degree::kRecompute});
   EXPECT_EQ(held({"--max_grad_norm", "1"}), std::set{Degree::kUpdateInBackward});

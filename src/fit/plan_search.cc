@@ -257,7 +257,10 @@ void PlanSearch::search_recompute(const FitCandidate& form, const PlannedCandida
   if (left_bytes >= kMiB) {
     const auto chosen = with_activation_budget(form, fmt::format("{}MiB", left_bytes / kMiB), options_.space);
     const std::optional<PlannedCandidate> planned = chosen ? plan(*chosen) : std::nullopt;
-    if (planned && fits(*planned)) return;
+    if (planned && fits(*planned)) {
+      plan_every_layer(form);
+      return;
+    }
   }
   for (int64_t layers = 1; layers <= kLongestSegment; ++layers) {
     const auto recomputed = with_recompute(form, layers, options_.space);
@@ -265,6 +268,12 @@ void PlanSearch::search_recompute(const FitCandidate& form, const PlannedCandida
     const std::optional<PlannedCandidate> smaller = plan(*recomputed);
     if (!smaller || fits(*smaller)) break;
   }
+}
+
+// Values are chosen by nominal costs. Those of a machine may say that whole layers are recomputed sooner.
+void PlanSearch::plan_every_layer(const FitCandidate& form) {
+  const auto every = options_.costs != nullptr ? with_recompute(form, 1, options_.space) : std::nullopt;
+  if (every) plan(*every);
 }
 
 // Points of the frontier between the run as asked for and the same with every layer recomputed.
@@ -325,6 +334,7 @@ FitCandidate PlanSearch::smallest_of(FitCandidate form) const {
   if (auto ordered = with_layer_order(form, space)) form = std::move(*ordered);
   if (auto soon = with_update_in_backward(form, space)) form = std::move(*soon);
   if (auto recomputed = with_recompute(form, 1, space)) form = std::move(*recomputed);
+  if (auto gathered = with_gathering(form, kLeastGathering, space)) form = std::move(*gathered);
   return form;
 }
 
@@ -421,7 +431,10 @@ void PlanSearch::plan_smallest(const FitCandidate& asked) {
       form = smallest_of(std::move(form));
       smallest.push_back(form);
       for (const int64_t stage : {1, 2, 3}) {
-        if (auto shared = with_zero_stage(form, stage, space)) smallest.push_back(std::move(*shared));
+        const auto shared = with_zero_stage(form, stage, space);
+        if (!shared) continue;
+        const auto gathered = with_gathering(*shared, kLeastGathering, space);
+        smallest.push_back(gathered ? *gathered : *shared);
       }
     }
   }

@@ -95,7 +95,7 @@ Layout drawn(uint32_t seed) {
       "seed {}: {} ranks, {} samples, stage {} in groups of {}, threshold {}, {} layers ahead; {}{}{}, {}, {} micro-batches "
       "{}{}{}{}{}",
       seed, layout.size, layout.samples, args.zero_stage, args.zero_group_size.value_or(layout.size),
-      args.zero_persistence_threshold, *args.zero_prefetch_layers, args.bf16 ? "bf16" : "",
+      *args.zero_persistence_threshold, *args.zero_prefetch_layers, args.bf16 ? "bf16" : "",
       args.fp16 ? "fp16" : "", args.master_weights == "none" ? " alone" : "", args.optim,
       args.gradient_accumulation_steps, args.accumulation_order,
       args.update_in_backward ? ", update in the backward" : "", args.lora_rank > 0 ? ", adapters" : "",

@@ -15,6 +15,7 @@
 #include "base/stop_request.h"
 #include "data/mixture.h"
 #include "exec/backend/thread_count.h"
+#include "fit/gather_choice.h"
 #include "io/checkpoint_directory.h"
 #include "io/directory_lock.h"
 #include "io/file.h"
@@ -29,7 +30,6 @@
 #include "state/weights.h"
 #include "train/auto_find_batch_size.h"
 #include "train/load_notice.h"
-#include "train/prefetch_choice.h"
 #include "train/rank_facts.h"
 #include "train/rank_waits.h"
 #include "train/results.h"
@@ -100,7 +100,7 @@ Trainer::Trainer(const Model& model, TrainingArguments args, Dataset train_datas
     set_micro_batch_size(args_, next_batch_size(args_.per_device_train_batch_size));
     plan();
   }
-  choose_prefetch();
+  choose_gathering_of_ranks();
   add_load_notice();
 }
 
@@ -112,19 +112,23 @@ bool Trainer::fits_on_all_ranks() const {
 }
 
 // Ranks run one program: what does not fit one of them fits none, and the first one's prediction counts.
-void Trainer::choose_prefetch() {
-  const bool is_open = args_.zero_stage == 3 && args_.world_size > 1 && !args_.zero_prefetch_layers;
-  if (!is_open || !run_->trains()) return;
-  int64_t planned = session().options().step.ranks.zero_prefetch_layers;
-  const auto plan_for = [&](int64_t layers) {
-    args_.zero_prefetch_layers = layers;
-    if (layers != std::exchange(planned, layers)) plan();
+void Trainer::choose_gathering_of_ranks() {
+  if (!has_open_gathering(args_) || !run_->trains()) return;
+  const OpenGathering open = {.prefetch_layers = !args_.zero_prefetch_layers,
+                              .persistence_threshold = !args_.zero_persistence_threshold};
+  const auto planned_now = [this] {
+    const RankOptions& ranks = session().options().step.ranks;
+    return Gathering{ranks.zero_prefetch_layers, ranks.zero_persistence_threshold};
   };
-  const int64_t chosen = choose_prefetch_layers([&](int64_t layers) {
-    plan_for(layers);
-    return PrefetchPlan{.fits = fits_on_all_ranks(), .step_seconds = predicted_step_seconds()};
-  });
-  plan_for(chosen);
+  const auto plan_for = [&](const Gathering& gathering) {
+    args_.zero_prefetch_layers = gathering.prefetch_layers;
+    args_.zero_persistence_threshold = gathering.persistence_threshold;
+    if (gathering != planned_now()) plan();
+  };
+  plan_for(choose_gathering(planned_now(), open, [&](const Gathering& gathering) {
+    plan_for(gathering);
+    return GatheringPlan{.fits = fits_on_all_ranks(), .step_seconds = predicted_step_seconds()};
+  }));
 }
 
 // By the first rank; nothing where nobody knows.

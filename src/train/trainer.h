@@ -74,7 +74,7 @@ struct TrainerOptions {
   int64_t caller_bytes = 0;
   // Whether --profile's record is written to output_dir/profile.json; profile() returns it in any case.
   bool write_profile = true;
-  // The predicted seconds of a planned step, by which the first rank chooses what nobody gave (train/prefetch_choice.h); nothing
+  // The predicted seconds of a planned step, by which the first rank chooses what nobody gave (fit/gather_choice.h); nothing
   // where nobody knows. It may be null.
   std::function<std::optional<double>(const Session& session)> step_seconds = {};
   // save_model(output_dir) follows train(): whether the disk has room for the model is checked too.
@@ -158,7 +158,7 @@ class Trainer {
 
  private:
   void plan();
-  void choose_prefetch();
+  void choose_gathering_of_ranks();
   std::optional<double> predicted_step_seconds() const;
   bool may_shrink_batch() const;
   bool fits_on_all_ranks() const;
