@@ -15,6 +15,7 @@
 #include "cli_support.h"
 #include "io/checkpoint_directory.h"
 #include "rank_processes.h"
+#include "ranks/launched_rank.h"
 #include "ranks/open_ranks.h"
 
 namespace shoehorn {
@@ -55,12 +56,16 @@ class CliRankFailure : public CliTest {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     EXPECT_LT(seconds(), most_seconds) << result.error;
     EXPECT_NE(result.exit_code, 0);
-    EXPECT_TRUE(contains(result.error, error));
-    const size_t said = result.error.find("error: ");
-    EXPECT_EQ(result.error.find("error: ", said + 1), std::string::npos) << result.error;
+    expect_one_error(result, error);
     ASSERT_FALSE(list_checkpoints(output()).empty());
     for (const std::filesystem::path& checkpoint : list_checkpoints(output()))
       EXPECT_EQ(checkpoint_defect(checkpoint, VerifiedFiles::kAll), "") << checkpoint;
+  }
+
+  static void expect_one_error(const ProgramRun& result, const std::string& error) {
+    EXPECT_TRUE(contains(result.error, error));
+    const size_t said = result.error.find("error: ");
+    EXPECT_EQ(result.error.find("error: ", said + 1), std::string::npos) << result.error;
   }
 
   pid_t process_of(int rank) const { return ranks_.at(rank); }
@@ -104,6 +109,33 @@ TEST_F(CliRankFailure, ANumberThatIsNoneEndsTheRun) {
   start(3, {"--save_steps", "1", "--learning_rate", "1e30", "--lr_scheduler_type", "constant",
             "--detect_anomaly"});
   expect_end(on_host(0) + ": error: [--detect_anomaly] expected");
+}
+
+// A mistake that one rank alone makes, where the others wait for it: a file that its directory lacks, a variable of its
+// environment. It leaves them no time to make it, too.
+TEST_F(CliRankFailure, AMistakeOfOneRankEndsTheRun) {
+  const double most_seconds = kIsSanitized ? 60 : 6;  // of the run; a rank leaves others five for a mistake
+  std::filesystem::create_directory(path("empty"));
+  struct Case {
+    std::string directory, environment, error;
+  };
+  for (const auto& [directory, environment, error] :
+       {Case{"empty", "", "[train.csv] expected a file"},
+        Case{".", fmt::format("{}=fast", kLinkVariable), fmt::format("[{}] expected", kLinkVariable)}}) {
+    std::string command = "mpirun --allow-run-as-root --oversubscribe";
+    for (const bool is_first : {true, false}) {
+      command += fmt::format("{} -n 1 -wdir '{}' env {} '{}'", is_first ? "" : " :",
+                             path(is_first ? "." : directory).string(), is_first ? "" : environment,
+                             SHOEHORN_PROGRAM);
+      for (const std::string& word : train_words({"--train_file", "train.csv"})) command += " '" + word + "'";
+    }
+    const auto begin = std::chrono::steady_clock::now();
+    const ProgramRun result = StartedProgram({"-c", command}, directory_.path(), {}, "/bin/sh").wait();
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+    EXPECT_LT(seconds.count(), most_seconds) << result.error;
+    EXPECT_EQ(result.exit_code, 2);
+    expect_one_error(result, on_host(1) + ": error: " + error);
+  }
 }
 
 // A rank that is stopped is noticed after ddp_timeout.

@@ -25,8 +25,8 @@ namespace shoehorn {
 
 namespace {
 
-// How long a rank that fails leaves the word to others: what all make alike each makes when it comes there, and what happens
-// to one of them keeps the others waiting.
+// How long a rank that fails leaves the word to others that do not wait for it: what all make alike each makes when it comes
+// there, and what happens to one of them keeps the others waiting.
 constexpr double kSecondsToMakeAMistake = 5;
 constexpr double kSecondsToFail = 0.5;
 
@@ -95,6 +95,7 @@ void check_runs_on_ranks(std::string_view command) {
 
 std::shared_ptr<Communicator> open_ranks_of_process(const LaunchedRank& launched, double timeout_seconds) {
   kept_ranks() = open_ranks(launched, timeout_seconds);
+  if (const std::optional<LinkPace> pace = launched_pace()) kept_ranks()->set_pace(*pace);
   return kept_ranks();
 }
 

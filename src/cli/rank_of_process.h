@@ -25,7 +25,8 @@ int64_t launched_ranks();
 // UserError if this process is one of several ranks and the command does not run on ranks.
 void check_runs_on_ranks(std::string_view command);
 
-// As open_ranks(). The process keeps them to its end: they tell each other of a failure (print_error).
+// As open_ranks(), over the link of launched_pace(). The process keeps them to its end: they tell each other of a failure
+// (print_error).
 std::shared_ptr<Communicator> open_ranks_of_process(const LaunchedRank& launched, double timeout_seconds);
 
 // The ranks that run a command with arguments of training; null where there is one. Completes the arguments: what others than the
@@ -50,7 +51,8 @@ bool has_launcher();
 int exit_code_of_rank(int exit_code);
 
 // Prints an error, from a rank with its name and host. One rank prints (Communicator::may_say_its_failure): of a user's mistake
-// the first rank has some seconds to make it, too, since all make those of their common arguments. mpirun ends the others then.
+// the first rank has some seconds to make it, too, since all make those of their common arguments, unless it waits for this one.
+// mpirun ends the others then.
 void print_error(const ErrorReport& report);
 
 }  // namespace shoehorn

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <optional>
+#include <set>
 #include <thread>
 
 #include "base/error.h"
@@ -77,9 +78,11 @@ class Communicator::RollCall {
     while (const auto heard = ranks_.next_sign()) {
       const auto [from, sign] = *heard;
       if (sign == RankSign::kAsk) ranks_.send_sign(from, RankSign::kAlive);
+      if (sign == RankSign::kFailed) ranks_.send_sign(from, RankSign::kHeard);
       if (sign == RankSign::kOver) over_.push_back(from);
       if (sign == RankSign::kFailed || sign == RankSign::kSays)
         failed_ = std::min(failed_.value_or(from), from);
+      if (sign == RankSign::kFailed || sign == RankSign::kHeard) settled_.insert(from);
       is_said_ |= sign == RankSign::kSays;
       if (asked_) alive_.at(static_cast<size_t>(from)) = true;
     }
@@ -101,6 +104,8 @@ class Communicator::RollCall {
   std::optional<int32_t> failed() const { return failed_; }
   // Whether another rank says why the run fails.
   bool another_says() const { return is_said_ || (failed_ && *failed_ < ranks_.rank()); }
+  // Whether every other rank has failed or heard that this one has: none has a mistake of its own to come.
+  bool all_are_settled() const { return std::ssize(settled_) == ranks_.size() - 1; }
 
   bool is_alive(int32_t rank) const { return alive_.empty() || alive_[static_cast<size_t>(rank)]; }
 
@@ -136,6 +141,7 @@ class Communicator::RollCall {
   std::vector<int32_t> over_;  // ranks whose time is up
   std::vector<bool> alive_;    // by rank, since it asked
   std::optional<int32_t> failed_;
+  std::set<int32_t> settled_;
   bool is_said_ = false;
 };
 
@@ -176,7 +182,7 @@ bool Communicator::may_say_its_failure(double seconds) {
       wait_for_end(call);
       return false;
     }
-    if (is_main() || seconds_since(start) > seconds) break;
+    if (is_main() || call.all_are_settled() || seconds_since(start) > seconds) break;
     if (stop_signal() != 0) return false;
   }
   if (has_signs()) call.tell_all(RankSign::kSays);

@@ -45,7 +45,8 @@ enum class RankSign : uint8_t {
   kAlive,   // the answer
   kOver,    // this rank's time is up: it fails, and with it the run
   kFailed,  // this rank fails, and will say why unless another does
-  kSays,    // this rank fails, and says why
+  kHeard,  // the answer to kFailed, of who waits in an exchange or has failed: no other error comes from here
+  kSays,   // this rank fails, and says why
 };
 
 // A link that messages take as long over as they would: how slow links are tried on one host (`launch --link_bandwidth`).
@@ -81,9 +82,9 @@ class Communicator {
   // may be empty; then nothing is sent or received there. SystemError: see above.
   void exchange(int32_t to, std::span<const std::byte> bytes, int32_t from, std::span<std::byte> received);
 
-  // Of a rank that ends with an error: tells the others, and listens for up to `seconds`, the first rank not at all. True if
-  // this error is the one to say; false where another rank says one, or one of lower number fails, too. Then it returns when a
-  // stop is requested, or behind kFailurePatienceSeconds.
+  // Of a rank that ends with an error: tells the others, and listens for up to `seconds`, the first rank not at all, and none once
+  // all others wait in an exchange or have failed. True if this error is the one to say; false where another rank says one, or
+  // one of lower number fails, too. Then it returns when a stop is requested, or behind kFailurePatienceSeconds.
   bool may_say_its_failure(double seconds);
 
   // Ends an exchange that another thread waits in, with an error, and all that follow: this rank has failed.

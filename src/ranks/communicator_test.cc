@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -221,6 +222,45 @@ TEST(Communicator, AFailureIsSaidByTheRankThatFails) {
   const std::string heard = "keeps [ranks] expected rank 2 to go on, got its failure at rank ";
   EXPECT_EQ(said_behind_failures({2}),
             (std::vector<std::string>{heard + "0", heard + "1", "says its own", heard + "3"}));
+}
+
+// Whether the last of three ranks may say its failure, for which it listens so long. Rank 1 waits for a message; the first rank
+// fails too, after `seconds_of_first`, or waits if that is none. The launcher ends all after a second.
+bool last_says_its_failure(double listening_seconds, std::optional<double> seconds_of_first) {
+  const auto ranks = thread_ranks(3);
+  std::vector<std::thread> others;
+  for (const size_t rank : {0, 1}) {
+    others.emplace_back([&, rank] {
+      std::byte received{};
+      if (rank == 0 && seconds_of_first) {
+        std::this_thread::sleep_for(std::chrono::duration<double>(*seconds_of_first));
+      } else {
+        error_of(
+            [&] { ranks[rank]->exchange(ranks[rank]->next(), {}, ranks[rank]->before(), {&received, 1}); });
+      }
+      ranks[rank]->may_say_its_failure(0);
+    });
+  }
+  std::thread launcher([] {
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    request_stop(SIGTERM);
+  });
+  const bool says = ranks[2]->may_say_its_failure(listening_seconds);
+  launcher.join();
+  for (std::thread& other : others) other.join();
+  clear_stop_request();
+  return says;
+}
+
+// A rank that waits in an exchange has no mistake of its own to come, and is not listened for.
+TEST(Communicator, AFailureIsSaidOnceAllOthersWaitForIt) {
+  EXPECT_TRUE(last_says_its_failure(30, std::nullopt));
+}
+
+// The first rank, as long as it does not wait, may make the same mistake.
+TEST(Communicator, AFailureIsLeftToTheFirstRankWhileThatIsBusy) {
+  EXPECT_FALSE(last_says_its_failure(30, 0.3));
+  EXPECT_TRUE(last_says_its_failure(0.3, 0.6));
 }
 
 // Of those that fail alike the first says it.

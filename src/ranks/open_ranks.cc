@@ -104,7 +104,6 @@ std::shared_ptr<Communicator> open_ranks(const LaunchedRank& launched, double ti
   std::vector<std::byte> sent(kFirstMessageBytes), received(kFirstMessageBytes);
   ranks->exchange(ranks->next(), sent, ranks->before(), received);
   ranks->exchange(ranks->before(), sent, ranks->next(), received);
-  if (const std::optional<LinkPace> pace = launched_pace()) ranks->set_pace(*pace);
   return ranks;
 }
 
