@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error_testing.h"
 #include "exec/null/null_backend.h"
 #include "io/file.h"
 #include "io/json_file.h"
@@ -321,6 +322,79 @@ TEST_F(Ranks, AreProfiledLaneByLane) {
     const BertForSequenceClassification model(tiny_bert());
     Trainer trainer(model, args, tiny_samples(64, 5), {}, {.ranks = ranks});
     trainer.train();
+// Behind the last checkpoint the directory that ranks share is gone for this one.
+class LosesTheDirectory : public TrainerCallback {
+ public:
+  void on_save(const TrainingArguments&, const TrainerState& state, TrainerControl&) override {
+    if (state.global_step == state.max_steps) fs::current_path("/");
+  }
+};
+
+// A rank's weights, of which it may have parts, and what it said, at the end of a run.
+struct RankEnd {
+  NamedWeights weights;
+  std::string lines;
+};
+
+// Two ranks, each in its directory.
+std::vector<RankEnd> ends_of_ranks(const TrainingArguments& args, const std::vector<fs::path>& directories,
+                                   bool second_loses_it) {
+  std::vector<RankEnd> ends;
+  for (const std::string& text : run_in_processes(2, [&](const std::shared_ptr<Communicator>& ranks) {
+         fs::current_path(directories.at(static_cast<size_t>(ranks->rank())));
+         std::string lines;
+         const BertForSequenceClassification model(tiny_bert());
+         Trainer trainer(model, args, tiny_samples(8, 5), tiny_samples(6, 7),
+                         {.on_line = [&](const std::string& line) { lines += line + "\n"; }, .ranks = ranks});
+         if (second_loses_it && !ranks->is_main())
+           trainer.add_callback(std::make_shared<LosesTheDirectory>());
+         trainer.train();
+         return nlohmann::json({{"weights", weights_of(trainer.session())}, {"lines", lines}}).dump();
+       })) {
+    const nlohmann::json end = nlohmann::json::parse(text);
+    ends.push_back({end.at("weights").get<NamedWeights>(), end.at("lines").get<std::string>()});
+  }
+  return ends;
+}
+
+// The best model is read by all ranks or by none, whichever of them does not find it.
+TEST_F(Ranks, LoadTheBestModelTogether) {
+  for (const int64_t stage : {0, 2}) {
+    const TestDirectory directory;
+    const fs::path host = directory.path() / "host", other_host = directory.path() / "other_host";
+    TrainingArguments args = rank_arguments();
+    args.zero_stage = stage;
+    args.max_steps = 4;
+    args.eval_strategy = args.save_strategy = "steps";
+    args.eval_steps = args.save_steps = 2;
+    args.output_dir = "out";
+    const auto run = [&](bool second_loses_it) {
+      fs::remove_all(host);
+      fs::create_directories(host / "out");
+      return ends_of_ranks(args, {host, host}, second_loses_it);
+    };
+    const std::vector<RankEnd> last = run(false);
+    args.load_best_model_at_end = true;
+    const std::vector<RankEnd> best = run(false);
+    for (const size_t rank : {0, 1}) {
+      EXPECT_FALSE(best[rank].weights == last[rank].weights)
+          << "the setting should make the last model worse than the best";
+    }
+    EXPECT_TRUE(contains(best[0].lines, "loaded the best model, of out/checkpoint-2"));
+    const auto expect_last = [&](const std::vector<RankEnd>& ends, const std::string& why) {
+      for (const size_t rank : {0, 1}) expect_same_weights(last[rank].weights, ends[rank].weights, why);
+      EXPECT_TRUE(contains(ends[0].lines, "the weights are those of the last step: rank 1: " + why));
+    };
+    expect_last(run(true), "the best model, of out/checkpoint-2, is not whole (");
+    // The checkpoint of a host that has the best one beside it, on another that has it alone.
+    fs::create_directories(other_host / "out");
+    fs::copy(host / "out" / "checkpoint-4", other_host / "out" / "checkpoint-4", fs::copy_options::recursive);
+    args.resume_from_checkpoint = "out/checkpoint-4";
+    args.output_dir = (directory.path() / "shared").string();
+    expect_last(ends_of_ranks(args, {host, other_host}, false), "there is no checkpoint of the best model");
+  }
+}
+
     Metrics metrics;
     add_profile_metrics(metrics, *trainer.profile());
     return format_profile(*trainer.profile()) + to_json(metrics).dump();

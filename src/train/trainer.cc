@@ -46,6 +46,26 @@ bool ranks_have_parts(const Session& session) {
   return !session.family().shards.empty() || session.options().step.ranks.local_steps() > 0;
 }
 
+// The text of the first rank that has one, with the rank's name where the ranks' texts differ.
+std::string first_text_of_ranks(Communicator& ranks, const std::string& own) {
+  constexpr size_t kLongest = 1024;
+  const std::vector<std::string> texts = gather_texts(ranks, own, kLongest);
+  const auto first = std::ranges::find_if(texts, [](const std::string& text) { return !text.empty(); });
+  if (first == texts.end()) return {};
+  if (std::ranges::all_of(texts, [&](const std::string& text) { return text == *first; })) return *first;
+  return fmt::format("{}: {}", ranks.name_of(static_cast<int32_t>(first - texts.begin())), *first);
+}
+
+constexpr const char* kNoBestModel = "there is no checkpoint of the best model";
+
+// Why the checkpoint is not loaded; empty if it is whole. Every byte is verified before the first of the last step's weights is
+// overwritten.
+std::string defect_of_best_model(const std::optional<std::string>& checkpoint) {
+  if (!checkpoint) return kNoBestModel;
+  const std::string defect = checkpoint_defect(*checkpoint, VerifiedFiles::kAll);
+  return defect.empty() ? "" : fmt::format("the best model, of {}, is not whole ({})", *checkpoint, defect);
+}
+
 }  // namespace
 
 Trainer::Trainer(const Model& model, TrainingArguments args, Dataset train_dataset, Dataset eval_dataset,
@@ -599,17 +619,18 @@ void Trainer::finish_training(TrainOutput& output, const TrainingLoop& loop, dou
     run_->profile()->write(std::filesystem::path(args_.output_dir) / "profile.json");
 }
 
+// All ranks do or none: they would go on with other weights, or wait for each other.
 void Trainer::load_best_model() {
   wait_for_ranks();
-  if (!state_.best_model_checkpoint) return;
-  const std::string& best = *state_.best_model_checkpoint;
+  std::string defect = defect_of_best_model(state_.best_model_checkpoint);
+  if (options_.ranks) defect = first_text_of_ranks(*options_.ranks, defect);
+  if (defect == kNoBestModel) return;
   // Hours of training are not lost for a checkpoint that somebody deleted.
-  // Every byte is verified before the first of the last step's weights is overwritten.
-  if (const std::string defect = checkpoint_defect(best, VerifiedFiles::kAll); !defect.empty()) {
-    say(fmt::format("the weights are those of the last step: the best model, of {}, is not whole ({})", best,
-                    defect));
+  if (!defect.empty()) {
+    say("the weights are those of the last step: " + defect);
     return;
   }
+  const std::string& best = *state_.best_model_checkpoint;
   {
     const bool is_adapter = !session().family().adapters.empty();
     const TransferProgress progress("load best model", session(), {.adapters_alone = is_adapter},
