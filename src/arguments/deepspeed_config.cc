@@ -88,6 +88,24 @@ const TypeRow& row_of(const std::vector<TypeRow>& rows, const std::string& key, 
   return *found;
 }
 
+const TypeRow& optimizer_row(const std::string& key, const std::string& type) {
+  return row_of(optimizer_rows(), key, type, "leave the optimizer out of the file for one of --optim");
+}
+
+const TypeRow& schedule_row(const std::string& key, const std::string& type) {
+  return row_of(schedule_rows(), key, type,
+                "leave the scheduler out of the file for one of --lr_scheduler_type");
+}
+
+// A type that is not here is refused for itself, and not for params that no type here has.
+void check_types(const Json& object, const std::string& source) {
+  for (const auto& [section, row] : {std::pair{"optimizer", &optimizer_row}, {"scheduler", &schedule_row}}) {
+    const Json::json_pointer type(fmt::format("/{}/type", section));
+    if (object.contains(type) && object[type].is_string() && object[type] != "auto")
+      row(fmt::format("{}: {}.type", source, section), object[type].get<std::string>());
+  }
+}
+
 class Applier {
  public:
   Applier(const DeepspeedConfig& config, TrainingArguments& args, const IsGiven& is_given)
@@ -230,9 +248,7 @@ class Applier {
                          place("optimizer.type"));
       return;
     }
-    const std::string at = place("optimizer.type");
-    const TypeRow& row =
-        row_of(optimizer_rows(), at, *type, "leave the optimizer out of the file for one of --optim");
+    const TypeRow& row = optimizer_row(place("optimizer.type"), *type);
     for (const auto& [key, value] : config_.keys.values) {
       if (!key.starts_with(kParams)) continue;
       const std::string param = key.substr(kParams.size());
@@ -281,9 +297,7 @@ class Applier {
                          place("scheduler.type"));
       return;
     }
-    const std::string at = place("scheduler.type");
-    const TypeRow& row = row_of(schedule_rows(), at, *type,
-                                "leave the scheduler out of the file for one of --lr_scheduler_type");
+    const TypeRow& row = schedule_row(place("scheduler.type"), *type);
     const bool is_cosine = row.type == "warmupcosinelr";
     const auto only_of = [&](std::string_view param, bool belongs) {
       const std::string key = fmt::format("{}{}", kScheduleParams, param);
@@ -375,6 +389,7 @@ class Applier {
 }  // namespace
 
 DeepspeedConfig read_deepspeed_config(const Json& object, const std::string& source) {
+  check_types(object, source);
   return {source, sort_deepspeed_keys(object, source)};
 }
 

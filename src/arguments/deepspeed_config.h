@@ -24,11 +24,11 @@ struct DeepspeedConfig {
   DeepspeedKeys keys;
 };
 
-// UserError as sort_deepspeed_keys().
+// UserError as sort_deepspeed_keys(), and before that for an optimizer or scheduler that is unknown or not here.
 DeepspeedConfig read_deepspeed_config(const nlohmann::json& object, const std::string& source);
 
-// Sets the arguments that the file says. UserError for a value that is out of range or of a wrong kind, for optimizers and
-// schedules that are unknown or not here, and for all mismatches with flags that are given.
+// Sets the arguments that the file says. UserError for a value that is out of range or of a wrong kind, and for all mismatches
+// with flags that are given.
 NeighbourSettings apply_deepspeed_config(const DeepspeedConfig& config, TrainingArguments& args,
                                          const IsGiven& is_given);
 

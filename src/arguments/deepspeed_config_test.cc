@@ -116,6 +116,24 @@ TEST(DeepspeedConfig, EachOptimizerAndScheduleHasItsName) {
       "adam_w_mode] expected true, got false with weight_decay 0.1"));
 }
 
+// Whatever params it has, which no type here takes.
+TEST(DeepspeedConfig, ATypeThatIsNotHereIsRefusedByItsName) {
+  const auto named = [](const std::string& section, const std::string& type, const std::string& params) {
+    const std::string error =
+        refusal(fmt::format(R"({{"{}": {{"type": "{}", "params": {}}}}})", section, type, params));
+    EXPECT_TRUE(contains(error, fmt::format("{}.type] expected one of ", section)));
+    EXPECT_TRUE(contains(error, fmt::format(", got '{}'; known, but not in this version yet", type)));
+  };
+  named("scheduler", "LRRangeTest", R"({"lr_range_test_min_lr": 1e-4, "lr_range_test_step_size": 500})");
+  named("scheduler", "OneCycle", R"({"cycle_min_lr": 1e-5, "cycle_max_lr": 1e-4, "decay_lr_rate": 0})");
+  named("optimizer", "OneBitAdam", R"({"lr": 1e-4, "freeze_step": 400, "cuda_aware": false})");
+  named("optimizer", "Lamb", R"({"lr": 1e-3, "max_coeff": 0.3, "min_coeff": 0.01})");
+  EXPECT_TRUE(contains(refusal(R"({"optimizer": {"type": "AdmW", "params": {"freeze_step": 4}}})"),
+                       "optimizer.type] expected"));
+  EXPECT_TRUE(contains(refusal(R"({"optimizer": {"type": "AdamW", "params": {"freeze_step": 4}}})"),
+                       "optimizer.params.freeze_step] expected a key of DeepSpeed's configuration"));
+}
+
 TEST(DeepspeedConfig, TheBatchOfAllRanksFollowsOrIsFollowed) {
   const auto batch = [](const char* json, const Words& words, int64_t ranks) {
     const TrainingArguments args = arguments_of(json, words, ranks);
