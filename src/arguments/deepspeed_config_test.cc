@@ -193,8 +193,21 @@ TEST(DeepspeedConfig, UnknownKeysAreNamedWithTheNearest) {
       contains(refusal(R"({"zero_optimization": {"stag": 2}})"), "did you mean zero_optimization.stage?"));
   EXPECT_TRUE(contains(refusal(R"({"stage": 2})"), "did you mean zero_optimization.stage?"))
       << "of another section";
+  EXPECT_TRUE(contains(refusal(R"({"zenflow": {}})"), "did you mean zero_optimization.zenflow?"));
   EXPECT_TRUE(contains(refusal(R"({"fp16": true})"), "fp16] expected an object, got true"));
   EXPECT_TRUE(contains(refusal("[1]"), "--deepspeed") || contains(refusal("[1]"), "[1]"));
+}
+
+// What a section asks for is off without its switch, and so it would be in silence with one that is misspelt.
+TEST(DeepspeedConfig, AMisspeltSwitchIsNamed) {
+  EXPECT_TRUE(
+      contains(refusal(R"({"autotuning": {"enable": true}})"),
+               "autotuning.enable] expected a key of DeepSpeed's configuration, got 'enable'; did you mean "
+               "autotuning.enabled?"));
+  EXPECT_TRUE(contains(refusal(R"({"flops_profiler": {"enbled": true, "profile_step": 1}})"),
+                       "did you mean flops_profiler.enabled?"));
+  EXPECT_TRUE(contains(refusal(R"({"compile": {"deepcompil": true}})"), "did you mean compile.deepcompile?"));
+  EXPECT_EQ(refusal(R"({"nebula": {"enable_nebula_load": true}, "autotuning": {"fast": false}})"), "");
 }
 
 TEST(DeepspeedConfig, WhatIsNotHereIsRefusedByNameUnlessItIsOff) {
@@ -226,6 +239,12 @@ TEST(DeepspeedConfig, WhatIsNotHereIsRefusedByNameUnlessItIsOff) {
                "wandb.enabled] expected false, got true; known, but refused: nothing is sent"},
           Case{R"({"autotuning": {"enabled": true}})", R"({"autotuning": {"enabled": false}})",
                "shoehorn fit"},
+          Case{R"({"compile": {"deepcompile": true, "double_buffer": true}})",
+               R"({"compile": {"deepcompile": false, "double_buffer": true}})",
+               "compile.deepcompile] expected no such key, or false, got true; known, but refused: give "
+               "--torch_compile"},
+          Case{R"({"zero_optimization": {"zenflow": {"topk_ratio": 0.1}}})",
+               R"({"zero_optimization": {"zenflow": null}})", "zero_optimization.zenflow] expected"},
           Case{R"({"communication_data_type": "fp16"})", R"({"communication_data_type": "fp32"})",
                "communication_data_type]"},
           Case{R"({"scheduler": {"type": "WarmupLR", "params": {"warmup_min_lr": 1e-6}}})",
@@ -259,6 +278,19 @@ TEST(DeepspeedConfig, MicsSharesInGroups) {
   EXPECT_TRUE(contains(refusal(of("0"), {}, 4),
                        "mics_shard_size] expected as many ranks as share, or -1: all do, got 0"));
   EXPECT_TRUE(contains(refusal(of("1.5"), {}, 4), "mics_shard_size] expected an integer of 1 or more"));
+}
+
+// Keys of ZeRO that say how DeepSpeed gathers and checks.
+TEST(DeepspeedConfig, NewerKeysOfZeroAreTaken) {
+  const ParsedArguments parsed = parse_arguments(
+      Command::kPlan, {"--model_name_or_path", "bert", "--deepspeed",
+                       R"({"zero_optimization": {"stage": 3, "stage3_allgather_sequential": true,
+                           "enable_sanity_checks": true, "leaf_module": {"classes": ["MoeBlock"]}}})"});
+  ASSERT_FALSE(parsed.notices.empty());
+  EXPECT_TRUE(contains(parsed.notices[0],
+                       "zero_optimization.enable_sanity_checks, zero_optimization.leaf_module.classes, "
+                       "zero_optimization.stage3_allgather_sequential"))
+      << parsed.notices[0];
 }
 
 TEST(DeepspeedConfig, WhatHasNoEffectIsSaid) {

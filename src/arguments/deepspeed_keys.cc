@@ -39,6 +39,7 @@ constexpr std::string_view kGradientType = "gradients are summed in the type tha
 constexpr std::string_view kReportFiles =
     "--report_to tensorboard,html,jsonl writes files into --logging_dir";
 constexpr std::string_view kNoService = "nothing is sent to a service; --report_to writes files";
+constexpr std::string_view kTorchCompile = "give --torch_compile";
 constexpr std::string_view kNotOptimizer = "no optimizer here has it";
 
 const std::vector<Key>& keys() {
@@ -132,6 +133,10 @@ const std::vector<Key>& keys() {
       {"zero_optimization.memory_efficient_linear", kNoEffect},
       {"zero_optimization.override_module_apply", kNoEffect},
       {"zero_optimization.log_trace_cache_warnings", kNoEffect},
+      {"zero_optimization.enable_sanity_checks", kNoEffect},
+      {"zero_optimization.leaf_module.classes", kNoEffect},
+      {"zero_optimization.leaf_module.names", kNoEffect},
+      {"zero_optimization.leaf_module.name_suffixes", kNoEffect},
       {"zero_optimization.pipeline_loading_checkpoint", kNoEffect},
       {"zero_optimization.stage3_max_live_parameters", kNoEffect},
       {"zero_optimization.stage3_max_reuse_distance", kNoEffect},
@@ -139,6 +144,8 @@ const std::vector<Key>& keys() {
       {"zero_optimization.stage3_model_persistence_threshold", kNoEffect},
       {"zero_optimization.stage3_module_granularity_threshold", kNoEffect},
       {"zero_optimization.stage3_use_all_reduce_for_fetch_params", kNoEffect},
+      {"zero_optimization.stage3_allgather_sequential", kNoEffect},
+      {"zero_optimization.stage3_partition_stream_chunk_size", kNoEffect},
       {"zero_optimization.stage3_gather_16bit_weights_on_model_save", kNoEffect},
       {"zero_optimization.stage3_gather_fp16_weights_on_model_save", kNoEffect},
       {"zero_optimization.offload_optimizer.device", kNotYet, kOffload, R"("none")"},
@@ -153,6 +160,7 @@ const std::vector<Key>& keys() {
       {"zero_optimization.offload_optimizer.super_offload", kSilent},
       {"zero_optimization.offload_optimizer.convert_grad_on_cpu", kSilent},
       {"zero_optimization.offload_optimizer.cpuadam_cores_perc", kSilent},
+      {"zero_optimization.zenflow", kNotYet, kOffload},
       {"zero_optimization.offload_param.device", kNotYet, kOffload, R"("none")"},
       {"zero_optimization.offload_param.nvme_path", kSilent},
       {"zero_optimization.offload_param.buffer_count", kSilent},
@@ -216,7 +224,27 @@ const std::vector<Key>& keys() {
       {"comet", kSwitch, kNoService},
       // Methods.
       {"autotuning", kSwitch, "`shoehorn fit` searches the fastest settings that fit"},
-      {"compile", kSwitch, "give --torch_compile"},
+      {"compile.deepcompile", kOffOnly, kTorchCompile},
+      {"compile.free_activation", kSilent},
+      {"compile.free_activation_threshold", kSilent},
+      {"compile.offload_activation", kSilent},
+      {"compile.offload_opt_states", kSilent},
+      {"compile.offload_parameters", kSilent},
+      {"compile.double_buffer", kSilent},
+      {"compile.symmetric_memory", kSilent},
+      {"compile.debug_log", kSilent},
+      {"compile.dump_graphs", kSilent},
+      {"compile.sync_before_reduce", kSilent},
+      {"compile.sync_after_reduce", kSilent},
+      {"compile.sync_before_allgather", kSilent},
+      {"compile.sync_after_allgather", kSilent},
+      {"compile.keep_int_input_tensors", kSilent},
+      {"compile.keep_all_input_tensors", kSilent},
+      {"compile.passes", kSilent},
+      // Of DeepSpeed 0.14.
+      {"compile.enabled", kOffOnly, kTorchCompile},
+      {"compile.backend", kSilent},
+      {"compile.kwargs", kSilent},
       {"sparse_attention", kNotYet, "attention is dense"},
       {"compression_training", kNotYet, "models are not pruned or quantized"},
       {"quantize_training", kSwitch, "models are not pruned or quantized"},
@@ -225,7 +253,6 @@ const std::vector<Key>& keys() {
       {"data_efficiency", kSwitch, "samples come in the Trainer's order"},
       {"eigenvalue", kSwitch, kNotOptimizer},
       {"progressive_layer_drop", kSwitch, "all layers run"},
-      {"zenflow", kNotYet, kOffload},
   };
   return all;
 }
@@ -279,8 +306,7 @@ class Sorter {
       } else if (is_object_of_section) {
         sort(value, path + ".");
       } else if (!is_section(path)) {
-        throw user_error("[{}: {}] expected a key of DeepSpeed's configuration, got '{}'{}", source_, path,
-                         name, did_you_mean(nearest_key(parent, name)));
+        refuse_unknown(parent, name, nearest_key(parent, name));
       } else if (!value.is_null()) {
         throw user_error("[{}: {}] expected an object, got {}", source_, path, json_line(value));
       }
@@ -312,9 +338,19 @@ class Sorter {
     if (is_off(value)) return;
     if (!value.is_object())
       throw user_error("[{}: {}] expected an object, got {}", source_, path, json_line(value));
+    for (const auto& [name, inner] : value.items()) {
+      const std::string nearest = nearest_name(name, {"enabled"});
+      if (name != "enabled" && !nearest.empty()) refuse_unknown(path + ".", name, path + "." + nearest);
+    }
     const auto enabled = value.find("enabled");
     if (enabled == value.end() || is_off(*enabled)) return;
     refuse(key, path + ".enabled", "false", *enabled);
+  }
+
+  [[noreturn]] void refuse_unknown(const std::string& parent, const std::string& name,
+                                   const std::string& nearest) const {
+    throw user_error("[{}: {}{}] expected a key of DeepSpeed's configuration, got '{}'{}", source_, parent,
+                     name, name, did_you_mean(nearest));
   }
 
   [[noreturn]] void refuse(const Key& key, const std::string& path, const std::string& expected,

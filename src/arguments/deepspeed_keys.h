@@ -4,7 +4,7 @@
 //   read           becomes an argument (deepspeed_config.h)
 //   no effect      tunes DeepSpeed's own buffers, or what is always so here; the run says that it has no effect
 //   off only       asks for what is not here: taken where it asks for nothing, else refused by name
-//   switch         a section with "enabled": refused where that is true; its other keys are not looked at
+//   switch         a section with "enabled": refused where that is true; of its other keys only those are that may be meant for it
 //
 // A value of null is no value, and so is "auto", which leaves a setting to the flags.
 #pragma once
