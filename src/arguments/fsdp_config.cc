@@ -83,32 +83,41 @@ bool boolean_of(const Json& value, const std::string& place) {
   return *flag;
 }
 
+// What a word or a key of the file asks for.
+struct AskedStrategy {
+  Strategy strategy;
+  std::string key;                  // "--fsdp", or the file's
+  std::string place;                // of the error
+  std::string value;                // as it is written
+  bool leaves_groups_open = false;  // a boolean of FSDP 2, which says the stage alone
+};
+
 // What FSDP 2 has as a boolean is a strategy's name in FSDP 1.
-Strategy strategy_of_reshard(const Json& value, const std::string& place) {
+AskedStrategy strategy_of_reshard(const Json& value, const std::string& key, const std::string& place) {
+  AskedStrategy asked = {.strategy = kStrategies[0], .key = key, .place = place, .value = json_line(value)};
   if (value.is_string()) {
     const std::vector<std::string> words = words_of(value.get<std::string>());
-    if (words.size() == 1) {
-      if (const Strategy* strategy = find_strategy(words[0])) return *strategy;
+    const Strategy* named = words.size() == 1 ? find_strategy(words[0]) : nullptr;
+    if (named != nullptr) {
+      asked.strategy = *named;
+      return asked;
     }
   }
-  return boolean_of(value, place) ? kStrategies[0] : kStrategies[1];
+  asked.strategy = boolean_of(value, place) ? kStrategies[0] : kStrategies[1];
+  asked.leaves_groups_open = true;
+  return asked;
 }
 
-void set_strategy(const Strategy& strategy, const std::string& key, FsdpConfig& config) {
-  config.zero_stage = strategy.zero_stage;
-  config.is_hybrid = strategy.is_hybrid;
-  config.stage_key = key;
-}
-
-void read_words(const std::string& text, FsdpConfig& config) {
+std::vector<AskedStrategy> strategies_in_words(const std::string& text) {
   const std::string place = "--fsdp";
+  std::vector<AskedStrategy> asked;
   for (const std::string& word : words_of(text)) {
     if (parse_boolean(word).value_or(false) || word == "auto_wrap") continue;
     if (word == "offload")
       throw not_in_this_version("[{}] expected no offload, got '{}'; known, but not in this version yet: {}",
                                 place, word, kNoOffload);
     if (const Strategy* strategy = find_strategy(word)) {
-      set_strategy(*strategy, place, config);
+      asked.push_back({.strategy = *strategy, .key = place, .place = place, .value = word});
       continue;
     }
     std::vector<std::string> known = {"true", "auto_wrap", "offload"};
@@ -116,6 +125,22 @@ void read_words(const std::string& text, FsdpConfig& config) {
     throw user_error("[{}] expected true or words of {}, got '{}'{}", place, fmt::join(known, ", "), word,
                      did_you_mean(nearest_name(word, known)));
   }
+  return asked;
+}
+
+// The one that all ask for; words of FSDP 1 stand for a strategy that the file may say too. UserError where two differ.
+const AskedStrategy& common_strategy(const std::vector<AskedStrategy>& asked) {
+  const auto named =
+      std::ranges::find_if(asked, [](const AskedStrategy& one) { return !one.leaves_groups_open; });
+  const AskedStrategy& common = named == asked.end() ? asked.front() : *named;
+  for (const AskedStrategy& other : asked) {
+    const bool is_same = other.leaves_groups_open ? other.strategy.zero_stage == common.strategy.zero_stage
+                                                  : other.strategy == common.strategy;
+    if (is_same) continue;
+    throw user_error("[{}] expected what {} {} says, got {}; give one of both", other.place, common.key,
+                     common.value, other.value);
+  }
+  return common;
 }
 
 }  // namespace
@@ -125,8 +150,7 @@ FsdpConfig read_fsdp_config(const std::string& words, const Json& object, const 
     throw user_error("[{}] expected a JSON object, got {}", source, object.type_name());
   FsdpConfig config;
   config.source = source;
-  std::optional<Strategy> of_file;
-  std::string key_in_file;
+  std::vector<AskedStrategy> asked = strategies_in_words(words);
   for (const auto& [name, value] : object.items()) {
     const std::string key = name.starts_with("fsdp_") ? name.substr(5) : name;
     const std::string place = fmt::format("{}: {}", source, name);
@@ -143,9 +167,7 @@ FsdpConfig read_fsdp_config(const std::string& words, const Json& object, const 
     } else if (key == "activation_checkpointing") {
       config.activation_checkpointing = !value.is_null() && boolean_of(value, place);
     } else if (is_one_of(kRead, key)) {
-      if (value.is_null()) continue;
-      of_file = strategy_of_reshard(value, place);
-      key_in_file = name;
+      if (!value.is_null()) asked.push_back(strategy_of_reshard(value, name, place));
     } else {
       std::vector<std::string> known(kRead.begin(), kRead.end());
       known.insert(known.end(), kWithoutEffect.begin(), kWithoutEffect.end());
@@ -153,19 +175,11 @@ FsdpConfig read_fsdp_config(const std::string& words, const Json& object, const 
                        did_you_mean(nearest_name(key, known)));
     }
   }
-  if (of_file) set_strategy(*of_file, key_in_file, config);
-  // Words of FSDP 1 stand for a strategy that the file may say too.
-  FsdpConfig of_words;
-  of_words.zero_stage = -1;
-  read_words(words, of_words);
-  if (of_words.zero_stage < 0) return config;
-  if (of_file && of_file->zero_stage != of_words.zero_stage) {
-    throw user_error("[{}: {}] expected what --fsdp {} says, stage {}, got stage {}; give one of both",
-                     source, key_in_file, words, of_words.zero_stage, of_file->zero_stage);
-  }
-  config.zero_stage = of_words.zero_stage;
-  config.is_hybrid = config.is_hybrid || of_words.is_hybrid;
-  config.stage_key = "--fsdp";
+  if (asked.empty()) return config;
+  const AskedStrategy& strategy = common_strategy(asked);
+  config.zero_stage = strategy.strategy.zero_stage;
+  config.is_hybrid = strategy.strategy.is_hybrid;
+  config.stage_key = strategy.key;
   return config;
 }
 

@@ -73,6 +73,34 @@ TEST(FsdpConfig, WhatIsNotHereIsRefusedByName) {
                "reshard_after_forward] expected what --fsdp full_shard says"));
 }
 
+// Words, and keys of the file; a boolean says the stage alone, and goes with a strategy within a host.
+TEST(FsdpConfig, TwoStrategiesAreRefused) {
+  const auto refused = [](const std::string& words, const std::string& file, const std::string& error) {
+    EXPECT_EQ(fsdp_refusal({"--fsdp", words, "--fsdp_config", file}), error + "; give one of both");
+  };
+  refused("full_shard shard_grad_op", "{}",
+          "[--fsdp] expected what --fsdp full_shard says, got shard_grad_op");
+  refused("no_shard auto_wrap hybrid_shard", "{}",
+          "[--fsdp] expected what --fsdp no_shard says, got hybrid_shard");
+  refused("full_shard", R"({"sharding_strategy": "HYBRID_SHARD"})",
+          "[--fsdp_config: sharding_strategy] expected what --fsdp full_shard says, got \"HYBRID_SHARD\"");
+  refused(
+      "hybrid_shard", R"({"fsdp_sharding_strategy": "FULL_SHARD"})",
+      "[--fsdp_config: fsdp_sharding_strategy] expected what --fsdp hybrid_shard says, got \"FULL_SHARD\"");
+  refused(
+      "true", R"({"reshard_after_forward": false, "sharding_strategy": "FULL_SHARD"})",
+      "[--fsdp_config: reshard_after_forward] expected what sharding_strategy \"FULL_SHARD\" says, got false");
+  refused("true", R"({"reshard_after_forward": "NO_SHARD", "sharding_strategy": "SHARD_GRAD_OP"})",
+          "[--fsdp_config: sharding_strategy] expected what reshard_after_forward \"NO_SHARD\" says, got "
+          "\"SHARD_GRAD_OP\"");
+  const auto hybrid = [](const std::string& words, const std::string& file) {
+    return fsdp_arguments({"--fsdp", words, "--fsdp_config", file}).zero_group_size.has_value();
+  };
+  EXPECT_TRUE(hybrid("hybrid_shard", R"({"reshard_after_forward": true})"));
+  EXPECT_TRUE(hybrid("true", R"({"reshard_after_forward": true, "sharding_strategy": "HYBRID_SHARD"})"));
+  EXPECT_FALSE(hybrid("full_shard full_shard", R"({"sharding_strategy": "FULL_SHARD"})"));
+}
+
 TEST(FsdpConfig, WhatHasNoEffectIsSaid) {
   const ParsedArguments parsed = parse_arguments(
       Command::kTrain, {"--model_name_or_path", "bert", "--train_file", "t.csv", "--fsdp", "--fsdp_config",
