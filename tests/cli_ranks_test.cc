@@ -346,16 +346,20 @@ class CliLaunch : public CliTest {
 
   StartedProgram launched(const std::string& script, const std::vector<std::string>& launch_words,
                           const std::vector<std::string>& words) const {
+    std::vector<std::string> all = {"launch", "--nproc_per_node", "1"};
+    all.insert(all.end(), launch_words.begin(), launch_words.end());
+    all.insert(all.end(), words.begin(), words.end());
+    return started(script, all);
+  }
+
+  StartedProgram started(const std::string& script, const std::vector<std::string>& words) const {
     const fs::path mpirun = directory_.write("mpirun", "#!/bin/sh\nprintf '%s\\n' \"$*\" >> " +
                                                            path("starts").string() + "\nstarts=$(wc -l < " +
                                                            path("starts").string() + ")\nshift 2\n" + script);
     fs::permissions(mpirun, fs::perms::owner_all);
     const std::string before = std::getenv("PATH");
     setenv("PATH", (mpirun.parent_path().string() + ":" + before).c_str(), 1);
-    std::vector<std::string> all = {"launch", "--nproc_per_node", "1"};
-    all.insert(all.end(), launch_words.begin(), launch_words.end());
-    all.insert(all.end(), words.begin(), words.end());
-    StartedProgram program(all, directory_.path());
+    StartedProgram program(words, directory_.path());
     setenv("PATH", before.c_str(), 1);
     return program;
   }
@@ -400,6 +404,29 @@ TEST_F(CliLaunch, FlagsOfOtherLaunchersSayWhatToGive) {
     expect_failure(words, 2, {"[" + flag[0] + "] expected a flag of Shoehorn, got one of", said});
   }
   EXPECT_EQ(launched("exit 0\n", {"--nnodes", "1", "--node_rank", "0"}, train_words()).wait().exit_code, 0);
+}
+
+// Of the hosts or of the job, unless a flag says how many.
+TEST_F(CliLaunch, StartsARankForEachSlotOrTask) {
+  const std::string hosts = directory_.write("hosts", "a slots=2\nb slots=3\n").string();
+  const auto started_with = [&](const std::vector<std::string>& launch_words) {
+    fs::remove(path("starts"));
+    const ProgramRun result =
+        started("exit 0\n", joined(joined({"launch"}, launch_words), train_words())).wait();
+    EXPECT_EQ(result.exit_code, 0) << result.error;
+    return starts();
+  };
+  EXPECT_TRUE(started_with({"--hostfile", hosts}).starts_with("--hostfile " + hosts + " -n 5 "));
+  EXPECT_TRUE(contains(started_with({"--hostfile", hosts, "--nproc_per_node", "4"}), " -n 4 "));
+  setenv("SLURM_NTASKS", "7", 1);
+  EXPECT_TRUE(started_with({}).starts_with("-n 7 "));
+  EXPECT_TRUE(contains(started_with({"--hostfile", hosts}), " -n 5 "));
+  setenv("SLURM_NTASKS", "many", 1);
+  expect_failure(joined({"launch"}, train_words()), 2, {"[SLURM_NTASKS] expected a whole number"});
+  unsetenv("SLURM_NTASKS");
+  const std::string bare = directory_.write("bare", "a\n").string();
+  expect_failure(joined({"launch", "--hostfile", bare}, train_words()), 2,
+                 {"[--hostfile " + bare + "] expected slots=N of each host, got 'a' without"});
 }
 
 // Each restart is said, with what it goes on from: of this run, not of an earlier one in the directory.

@@ -24,6 +24,8 @@
 #include "cli/link_option.h"
 #include "cli/rank_of_process.h"
 #include "io/checkpoint_directory.h"
+#include "io/file.h"
+#include "ranks/hostfile.h"
 #include "ranks/launched_rank.h"
 #include "ranks/rank_launcher.h"
 
@@ -42,7 +44,8 @@ const std::vector<ArgumentSpec>& launch_option_rows() {
       {.name = "nproc_per_node",
        .kind = ArgumentKind::kInteger,
        .help =
-           "ranks on this host, or with a hostfile in all; unless given Slurm's number of tasks, else one a processor",
+           "ranks on this host, or with a hostfile in all; unless given the slots of the hostfile, or Slurm's number of "
+           "tasks, else one a processor",
        .aliases = {"num_processes"}},
       {.name = "hostfile",
        .kind = ArgumentKind::kText,
@@ -130,10 +133,15 @@ std::string find_mpirun() {
   return {};
 }
 
-// In a job of Slurm its number of tasks.
-int64_t standard_ranks() {
-  const char* tasks = std::getenv("SLURM_NTASKS");
-  return tasks == nullptr ? processors().usable() : std::max(1, std::atoi(tasks));
+// Those of the hosts that are named, else of the job of Slurm that this is in.
+int64_t number_of_ranks(const CommandOptions& options) {
+  if (options.is_given("nproc_per_node")) return options.integer_at_least("nproc_per_node", 1);
+  if (options.is_given("hostfile")) {
+    const std::string& name = options.text("hostfile");
+    return slots_of_hosts(read_text_file(name), name);
+  }
+  const std::optional<int32_t> tasks = slurm_tasks();
+  return tasks ? *tasks : processors().usable();
 }
 
 using Checkpoints = std::map<fs::path, fs::file_time_type>;
@@ -285,8 +293,7 @@ int run_launch(const std::vector<std::string>& words) {
   const std::vector<std::string>& command = options.rest;
   if (command.empty() || std::ranges::find(kCommandsOnRanks, command[0]) == kCommandsOnRanks.end())
     throw_no_launched_command(command);
-  int64_t ranks = standard_ranks();
-  if (options.is_given("nproc_per_node")) ranks = options.integer_at_least("nproc_per_node", 1);
+  const int64_t ranks = number_of_ranks(options);
   if (ranks > kMaxRanks)
     throw user_error("[--nproc_per_node] expected at most {} ranks, got {}", kMaxRanks, ranks);
   if (command[0] != "train" && options.is_given("max_restarts"))

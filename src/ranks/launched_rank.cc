@@ -78,6 +78,16 @@ std::optional<LaunchedRank> launched_rank() {
   return launched_rank([](const char* name) -> const char* { return std::getenv(name); });
 }
 
+std::optional<int32_t> slurm_tasks(const Environment& environment) {
+  constexpr const char* kTasks = "SLURM_NTASKS";
+  if (environment(kTasks) == nullptr) return std::nullopt;
+  return number_of(environment, kTasks, 1, 1);
+}
+
+std::optional<int32_t> slurm_tasks() {
+  return slurm_tasks([](const char* name) -> const char* { return std::getenv(name); });
+}
+
 std::optional<LinkPace> launched_pace(const Environment& environment) {
   const char* text = environment(kLinkVariable);
   if (text == nullptr) return std::nullopt;

@@ -25,6 +25,10 @@ using Environment = std::function<const char*(const char* name)>;  // as getenv
 std::optional<LaunchedRank> launched_rank(const Environment& environment);
 std::optional<LaunchedRank> launched_rank();
 
+// The tasks of a job of Slurm, as a script of it has them; none elsewhere. UserError for what is no number of them.
+std::optional<int32_t> slurm_tasks(const Environment& environment);
+std::optional<int32_t> slurm_tasks();
+
 // Set in the environment of ranks that are launched for a slower link: "LATENCY_SECONDS BYTES_PER_SECOND". UserError for a text that
 // is none.
 inline constexpr const char* kLinkVariable = "SHOEHORN_LINK";

@@ -70,6 +70,20 @@ TEST(LaunchedRank, WhatIsNoNumberIsRefusedByName) {
   EXPECT_EQ(refusal({{"PMI_RANK", "2"}, {"PMI_SIZE", "2"}}).find("[PMI_RANK] expected a rank below 2"), 0U);
 }
 
+TEST(SlurmTasks, AreANumberOfTheJob) {
+  const auto tasks_in = [](const char* text) {
+    return slurm_tasks(
+        [text](const char* name) { return name == std::string("SLURM_NTASKS") ? text : nullptr; });
+  };
+  EXPECT_EQ(tasks_in("8"), 8);
+  EXPECT_FALSE(tasks_in(nullptr));
+  for (const char* wrong : {"", "x", "0", "4(x2)"}) {
+    EXPECT_TRUE(contains(message_of<UserError>([&] { tasks_in(wrong); }),
+                         "[SLURM_NTASKS] expected a whole number, 1 or more"))
+        << wrong;
+  }
+}
+
 TEST(LaunchedPace, IsWhatTheLauncherWrote) {
   const LinkPace pace{.latency_seconds = 1e-4, .bytes_per_second = 1.25e8};
   const auto pace_in = [](const char* text) {
