@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <string>
@@ -20,7 +21,7 @@ using DecoderRanks = Ranks;
 
 constexpr int64_t kVocabulary = 61;
 
-CausalLanguageModel tiny_llama(bool is_tied) {
+CausalLanguageModel tiny_llama(bool is_tied, float dropout = 0.1F) {
   LlamaConfig config;
   config.vocab_size = kVocabulary;
   config.hidden_size = 24;
@@ -30,7 +31,7 @@ CausalLanguageModel tiny_llama(bool is_tied) {
   config.num_key_value_heads = 1;
   config.head_dim = 8;
   config.max_position_embeddings = 24;
-  config.attention_dropout = 0.1F;
+  config.attention_dropout = dropout;
   config.initializer_range = 0.1F;
   config.tie_word_embeddings = is_tied;
   config.rotary = rotary_from_json(nlohmann::json::object(), {.head_size = 8, .max_positions = 24}, "llama");
@@ -46,17 +47,20 @@ constexpr double kLlamaRoundings = 2 * (2 * 24 + 24 + 2 + 8 + 24 + 24 + 24 + 1 +
 constexpr double kLlamaHalfRoundings = 2 * (13 + 7) + 4;
 constexpr LogitRoundings kLlama = {kLlamaRoundings, kLlamaHalfRoundings};
 
-// Texts of 2 to 20 tokens, so that micro-batches have other numbers of targets.
-Dataset tiny_texts(int64_t count, uint32_t seed) {
+// Texts of 2 to 20 tokens, so that micro-batches have other numbers of targets. Those that are silent have none.
+Dataset tiny_texts(int64_t count, uint32_t seed,
+                   const std::function<bool(int64_t text)>& is_silent_text = {}) {
   std::mt19937 random(seed);
-  Dataset::Rows ids;
+  Dataset::Rows ids, labels;
   for (int64_t i = 0; i < count; ++i) {
     std::vector<int64_t>& row = ids.emplace_back();
     const int64_t length = 2 + static_cast<int64_t>(random()) % 19;
     for (int64_t t = 0; t < length; ++t)
       row.push_back(t % 3 == 2 ? row.back() : static_cast<int64_t>(random()) % kVocabulary);
+    const bool has_targets = !is_silent_text || !is_silent_text(i);
+    labels.push_back(has_targets ? row : std::vector<int64_t>(row.size(), -100));
   }
-  return Dataset::next_token(Dataset::from_columns({{"input_ids", ids}}));
+  return Dataset::next_token(Dataset::from_columns({{"input_ids", ids}, {"labels", labels}}));
 }
 
 // AdamW divides a gradient's mean by the root of its mean square plus epsilon: an error of the gradient moves the step by at most
@@ -127,6 +131,17 @@ void expect_as_one_rank(const Model& model, const Form& form, int32_t size) {
       EXPECT_EQ(run.losses, many[0].losses) << what;
       EXPECT_EQ(run.measured_bytes, run.planned_bytes) << what;
     }
+  }
+}
+
+TEST_F(DecoderRanks, DivideByTheTargetsOfAllWhereOneHasNone) {
+  for (const int64_t accumulated : {1, 2}) {
+    const TrainingArguments args = silent_arguments(accumulated);
+    const auto texts = [&](int64_t windows) {
+      return tiny_texts(samples_of_windows(args, windows), 5,
+                        [&](int64_t text) { return is_silent(args, text); });
+    };
+    expect_divides_by_all_targets(tiny_llama(true, 0), args, texts(3), texts(1), kLlama);
   }
 }
 

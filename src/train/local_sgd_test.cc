@@ -143,6 +143,40 @@ TEST_F(LocalSgd, TakesTheMeanOfWhatRanksMoved) {
   EXPECT_NE(runs[0].ends[1], runs[1].ends[1]) << "ranks train alone";
 }
 
+// A rank without a target, of plain SGD: the mean of its weights and another's is half of the step that both would make together.
+// It has no loss of its own, and where no rank has one nothing moves.
+TEST_F(LocalSgd, ARankWithoutTargetsMovesNothing) {
+  TrainingArguments args = silent_arguments();
+  args.max_grad_norm = 0;
+  const auto samples = [&](int64_t windows) {
+    return tiny_samples(samples_of_windows(args, windows), 5, 20,
+                        [&](int64_t sample) { return is_silent(args, sample); });
+  };
+  const BertForSequenceClassification model(tiny_bert());
+  Trainer untrained(model, args, {}, samples(1));
+  const double loss = metric_number(untrained.evaluate().at("eval_loss"));
+  const NamedWeights start = weights_of(untrained.session());
+  const auto run = [&](int64_t steps_alone, int64_t steps) {
+    args.local_sgd_steps = steps_alone;
+    args.max_steps = steps;
+    return train_model_on(model, 2, args, samples(3))[0];
+  };
+  const RankRun together = run(0, 1), first = run(1, 1), second = run(1, 2), all = run(1, 3);
+  double moved = 0;
+  for (const auto& [name, values] : together.weights) {
+    for (size_t i = 0; i < values.size(); ++i) {
+      const double half_way = (static_cast<double>(start.at(name)[i]) + values[i]) / 2;
+      ASSERT_NEAR(first.weights.at(name)[i], half_way, bound(1, 1, DType::kF32)) << name << "[" << i << "]";
+      moved = std::max(moved, std::abs(half_way - start.at(name)[i]));
+    }
+  }
+  EXPECT_GT(moved, 10 * bound(1, 1, DType::kF32)) << "or nothing is tested";
+  expect_same_weights(first.weights, second.weights, "no target");
+  EXPECT_NEAR(all.losses.at(0), loss, bound(1, loss, DType::kF32));
+  EXPECT_EQ(all.losses.at(1), 0);
+  EXPECT_GT(all.losses.at(2), 0);
+}
+
 // Only outer updates send, and ranks tell each other of stops and losses then; a step's part is what the plan says, but for
 // losses.
 TEST_F(LocalSgd, SendsEverySoManySteps) {

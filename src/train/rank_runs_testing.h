@@ -185,6 +185,59 @@ inline std::vector<RankRun> expect_sends_as_planned(int32_t size, TrainingArgume
   return five;
 }
 
+// Two ranks that take samples in their order, for three windows. Rank 1 has no target in the first, and no rank in the second.
+inline TrainingArguments silent_arguments(int64_t accumulated = 1) {
+  TrainingArguments args = rank_arguments();
+  args.train_sampling_strategy = "sequential";
+  args.gradient_accumulation_steps = accumulated;
+  args.zero_persistence_threshold = 0;
+  args.max_steps = 3;
+  return args;
+}
+
+inline int64_t samples_of_windows(const TrainingArguments& args, int64_t windows) {
+  return windows * 2 * args.gradient_accumulation_steps * args.per_device_train_batch_size;
+}
+
+// Whether a sample of such a run has no target.
+inline bool is_silent(const TrainingArguments& args, int64_t sample) {
+  const int64_t window = sample / samples_of_windows(args, 1);
+  return window == 1 || (window == 0 && sample / args.per_device_train_batch_size % 2 == 1);
+}
+
+// The mean loss of the samples' targets before training.
+inline double untrained_loss(const Model& model, const Dataset& samples) {
+  TrainingArguments args = quiet_arguments();
+  args.per_device_eval_batch_size = samples.size();  // a mean of batches would count samples
+  return metric_number(Trainer(model, args, {}, samples).evaluate().at("eval_loss"));
+}
+
+// A loss is the sum of losses of all ranks ÷ the number of their targets, and nothing moves where there is none, at each stage.
+// `first_window`: the samples of the first step.
+inline void expect_divides_by_all_targets(const Model& model, const TrainingArguments& silent,
+                                          const Dataset& samples, const Dataset& first_window,
+                                          const LogitRoundings& logit) {
+  TrainingArguments args = silent;
+  const double loss = untrained_loss(model, first_window);
+  const RankRun one = train_model_on(model, 1, on_one_rank(args, 2), samples)[0];
+  for (const int64_t stage : {0, 1, 2, 3}) {
+    const std::string what =
+        fmt::format("stage {}, {} micro-batches", stage, args.gradient_accumulation_steps);
+    args.zero_stage = stage;
+    const auto run = [&](int64_t steps) {
+      args.max_steps = steps;
+      return train_model_on(model, 2, args, samples)[0];
+    };
+    const RankRun first = run(1), second = run(2), all = run(3);
+    EXPECT_NEAR(all.losses.at(0), loss, bound(1, loss, DType::kF32, logit)) << what;
+    EXPECT_EQ(all.losses.at(1), 0) << what;
+    EXPECT_EQ(all.norms.at(1), 0) << what;
+    EXPECT_GT(all.losses.at(2), 0) << what;
+    expect_same_weights(first.weights, second.weights, what);
+    expect_alike(one, all, what, DType::kF32, logit);
+  }
+}
+
 // A setting of a run, by name.
 struct Form {
   std::string name;

@@ -102,6 +102,18 @@ TEST_F(Ranks, MayBeMoreThanMicroBatches) {
   }
 }
 
+TEST_F(Ranks, DivideByTheTargetsOfAllWhereOneHasNone) {
+  for (const int64_t accumulated : {1, 2}) {
+    const TrainingArguments args = silent_arguments(accumulated);
+    const auto samples = [&](int64_t windows) {
+      return tiny_samples(samples_of_windows(args, windows), 5, 20,
+                          [&](int64_t sample) { return is_silent(args, sample); });
+    };
+    expect_divides_by_all_targets(BertForSequenceClassification(tiny_bert()), args, samples(3), samples(1),
+                                  {});
+  }
+}
+
 // The same bits each time.
 TEST_F(Ranks, RepeatThemselves) {
   TrainingArguments args = rank_arguments();
@@ -310,18 +322,6 @@ TEST_F(Ranks, RefuseAnOutputDirectoryThatIsNotShared) {
   for (const std::string& said : said_by_ranks(alike, on_another_host)) EXPECT_EQ(said, "trains");
 }
 
-// Messages go around on a lane of their own beside the backward, and a profile shows both.
-TEST_F(Ranks, AreProfiledLaneByLane) {
-  const TestDirectory directory;
-  TrainingArguments args = rank_arguments();
-  args.output_dir = directory.path().string();
-  args.gradient_accumulation_steps = 2;
-  args.max_steps = 4;
-  args.profile = 3;
-  const std::string table = run_in_processes(2, [&](const std::shared_ptr<Communicator>& ranks) {
-    const BertForSequenceClassification model(tiny_bert());
-    Trainer trainer(model, args, tiny_samples(64, 5), {}, {.ranks = ranks});
-    trainer.train();
 // Behind the last checkpoint the directory that ranks share is gone for this one.
 class LosesTheDirectory : public TrainerCallback {
  public:
@@ -395,6 +395,18 @@ TEST_F(Ranks, LoadTheBestModelTogether) {
   }
 }
 
+// Messages go around on a lane of their own beside the backward, and a profile shows both.
+TEST_F(Ranks, AreProfiledLaneByLane) {
+  const TestDirectory directory;
+  TrainingArguments args = rank_arguments();
+  args.output_dir = directory.path().string();
+  args.gradient_accumulation_steps = 2;
+  args.max_steps = 4;
+  args.profile = 3;
+  const std::string table = run_in_processes(2, [&](const std::shared_ptr<Communicator>& ranks) {
+    const BertForSequenceClassification model(tiny_bert());
+    Trainer trainer(model, args, tiny_samples(64, 5), {}, {.ranks = ranks});
+    trainer.train();
     Metrics metrics;
     add_profile_metrics(metrics, *trainer.profile());
     return format_profile(*trainer.profile()) + to_json(metrics).dump();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cmath>
+#include <functional>
 #include <map>
 #include <random>
 #include <string>
@@ -51,8 +52,9 @@ inline double loss_rounding_error(int64_t samples, double loss) {
   return rounding_error(2 * 3 + 2 + static_cast<double>(samples), loss);
 }
 
-// Samples of 1 to `longest` random tokens. The first token determines the label.
-inline Dataset tiny_samples(int64_t count, uint32_t seed, int64_t longest = 20) {
+// Samples of 1 to `longest` random tokens. The first token determines the label; those that are silent have none.
+inline Dataset tiny_samples(int64_t count, uint32_t seed, int64_t longest = 20,
+                            const std::function<bool(int64_t sample)>& is_silent = {}) {
   std::mt19937 random(seed);
   Dataset::Rows ids;
   Dataset::Rows types;
@@ -63,7 +65,7 @@ inline Dataset tiny_samples(int64_t count, uint32_t seed, int64_t longest = 20) 
     for (int64_t t = 0; t < length; ++t) row.push_back(1 + static_cast<int64_t>(random()) % 60);
     std::vector<int64_t>& segments = types.emplace_back();
     for (int64_t t = 0; t < length; ++t) segments.push_back(2 * t < length ? 0 : 1);
-    labels.push_back(row[0] % 3);
+    labels.push_back(is_silent && is_silent(i) ? -100 : row[0] % 3);
   }
   return Dataset::from_columns({{"input_ids", ids}, {"token_type_ids", types}, {"labels", labels}});
 }

@@ -226,7 +226,7 @@ void TrainingLoop::add_loss(const Window& window, float loss) {
   if (local_steps() > 0) {
     ++own_losses_.steps;
     own_losses_.nonfinite += std::isfinite(loss) ? 0 : 1;
-    if (window.counted_micro_batches == 0) return;
+    if (window.counted_micro_batches == 0 || window.target_weight == 0) return;
     ++own_losses_.counted;
     own_losses_.sum += loss;
     return;
@@ -235,7 +235,7 @@ void TrainingLoop::add_loss(const Window& window, float loss) {
   parts_.position.loss_since_log += loss;
 }
 
-// The mean over ranks of what each had of its own samples.
+// The mean over ranks of what each had of its own targets; none where no rank had any.
 void TrainingLoop::share_losses() {
   if (own_losses_.steps == 0) return;
   OwnLosses all;
@@ -244,8 +244,8 @@ void TrainingLoop::share_losses() {
     all.counted += one.counted;
     all.nonfinite = std::max(all.nonfinite, one.nonfinite);
   }
-  parts_.position.loss_since_log +=
-      all.sum / static_cast<double>(all.counted) * static_cast<double>(own_losses_.steps);
+  const double mean = all.counted == 0 ? 0 : all.sum / static_cast<double>(all.counted);
+  parts_.position.loss_since_log += mean * static_cast<double>(own_losses_.steps);
   parts_.position.nonfinite_losses += all.nonfinite;
   own_losses_ = {};
 }

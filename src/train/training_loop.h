@@ -106,7 +106,7 @@ class TrainingLoop {
   // Of local SGD, since ranks last told each other.
   struct OwnLosses {
     double sum = 0;
-    int64_t counted = 0;  // steps in which the rank had a micro-batch
+    int64_t counted = 0;  // steps in which the rank had a target
     int64_t steps = 0;
     int64_t nonfinite = 0;
   };
