@@ -490,6 +490,17 @@ def ranks_table(machine):
     return header, rows
 
 
+# What is on the page of choices of it: two ranks of a thread beside one rank of two, which has their batch.
+def several_table(machine):
+    rows = []
+    for name in machine.names(tuple(RANKS)):
+        found = machine.of(name)
+        for side, method in RANK_METHODS.items():
+            beside_one = lambda key: times(found, of_side(side, key), of_side("one", key))
+            rows.append([f"{RANKS[name]}: {method}", beside_one("samples_per_second"), beside_one("peak_bytes")])
+    return ("method", "speed, times", "memory of a rank, times"), rows
+
+
 def rank_share_table(machine):
     found = machine.of("rank_share_bert_large")
     labels = {"one": "one rank, 8 × 128", "zero_3": "8 ranks with ZeRO-3, 1 × 128 each"}
@@ -746,6 +757,7 @@ FIGURES = [
     Figure("peaks", PEAKS, peaks_table),
     Figure("parallel", ("parallel_gpt2",), parallel_table, only_newest=True),
     Figure("ranks", tuple(RANKS), ranks_table),
+    Figure("several", tuple(RANKS), several_table),
     Figure("rank_share", ("rank_share_bert_large",), rank_share_table),
     Figure("slow_link", ("slow_link_gpt2",), slow_link_table, only_newest=True),
     Figure("search_speed", ("search_speed",), search_speed_table, only_newest=True),
