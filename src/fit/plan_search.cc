@@ -60,6 +60,10 @@ double time_class(double seconds, double fastest) {
 
 }  // namespace
 
+int64_t budget_for(const PlannedCandidate& plan) {
+  return plan.process_bytes + kSparedBytes;
+}
+
 void sort_by_preference(std::vector<PlannedCandidate>& plans) {
   if (plans.empty()) return;
   const auto fastest = std::min_element(plans.begin(), plans.end(), [](const auto& a, const auto& b) {

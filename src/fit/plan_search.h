@@ -38,9 +38,7 @@ struct PlannedCandidate {
 
 // Processes of the same flags have been seen to differ by 0.4 MiB from run to run: a budget is for a plan and so much more.
 inline constexpr int64_t kSparedBytes = int64_t{1} << 20;
-inline int64_t budget_for(const PlannedCandidate& plan) {
-  return plan.process_bytes + kSparedBytes;
-}
+int64_t budget_for(const PlannedCandidate& plan);
 
 // One form of a run (fit/plan_changes.h): how it is split, ordered and recomputed is open.
 struct FormResult {
