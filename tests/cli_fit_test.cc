@@ -169,6 +169,10 @@ TEST_F(CliFit, WhatTheUserGaveStays) {
                  {"--forbid recompute"});
   expect_failure(words("fit", {"--deepspeed", R"({"gradient_clipping": 1})"}), 2,
                  {"[--deepspeed] expected flags for fit"});
+  for (const char* look : {"--budget_sweep", "--why", "--fit_print"}) {
+    expect_failure(words("fit", {look, "--verify", "3"}), 2,
+                   {fmt::format("[--verify] expected without {}, got both", look)});
+  }
   expect_failure(words("fit", {"--fix", "speed"}), 2, {"--fix", "batch, order, recompute"});
   expect_failure(words("fit", {"--allow", "exct"}), 2, {"--allow", "did you mean exact?"});
   expect_failure(words("fit", {"--explain"}), 2, {"[--explain] expected false", "`shoehorn plan --explain`"});

@@ -154,8 +154,12 @@ StepTime calibrated_step_time(const Session& session, const OpCosts& costs,
 
 std::string format_step_time(const StepTime& time) {
   std::string text =
+std::string error_text(const StepTime& time) {
+  return fmt::format(" ± {:.0f} %", std::ceil(100 * time.error));
+}
+
       time.is_calibrated
-          ? fmt::format("{:.3f} s ± {:.0f} % (calibrated)", time.seconds, std::ceil(100 * time.error))
+          ? fmt::format("{:.3f} s{} (calibrated)", time.seconds, error_text(time))
           : fmt::format("no less than {:.3f} s by the machine's rates (not calibrated)", time.seconds);
   if (time.messages) text += ", " + format_message_time(*time.messages);
   if (time.lacks_messages) text += ", without the ranks' messages";

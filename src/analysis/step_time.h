@@ -58,6 +58,8 @@ StepTime calibrated_step_time(const Session& session, const OpCosts& costs,
                               const RankLink* link = nullptr);
 
 // "0.123 s ± 4 %", or "no less than 0.123 s by the machine's rates (not calibrated)"; of several ranks with what their
+// " ± 4 %", of a calibrated time.
+std::string error_text(const StepTime& time);
 // messages are of it, or that they are not in it.
 std::string format_step_time(const StepTime& time);
 // {"step_seconds", "step_seconds_are": "calibrated" or "lower bound", "step_seconds_error", "unmeasured_share", "messages"}; the

@@ -38,6 +38,8 @@ void check_looks(const CommandOptions& options) {
   }
   if (!asked.empty() && !options.text("report").empty())
     throw user_error("[--report] expected without --{}, got both; the page shows a search", asked);
+  if (!asked.empty() && options.integer("verify") != 0)
+    throw user_error("[--verify] expected without --{}, got both; only a search runs its best plans", asked);
   options.number_at_least("price_per_hour", 0);
 }
 

@@ -226,10 +226,13 @@ double epoch_seconds(const FitReport& report, double step_seconds) {
 
 std::vector<std::pair<std::string, std::string>> times_of_run(const FitReport& report) {
   if (report.samples_in_epoch == 0) return {};
-  const bool is_bound =
-      measured_of(report, *report.chosen) == nullptr && !report.best[*report.chosen].time.is_calibrated;
+  const StepTime& planned = report.best[*report.chosen].time;
+  const bool is_measured = measured_of(report, *report.chosen) != nullptr;
+  const bool is_bound = !is_measured && !planned.is_calibrated;
+  // Steps are too long together or too short together, so that the share is that of one.
+  const std::string error = is_measured || is_bound ? "" : error_text(planned);
   const auto text_of = [&](double seconds) {
-    return fmt::format("{}{}{}", is_bound ? "no less than " : "", format_seconds(seconds),
+    return fmt::format("{}{}{}{}", is_bound ? "no less than " : "", format_seconds(seconds), error,
                        report.price_per_hour > 0
                            ? fmt::format(", {:.2f} at the price given", price_of(report, seconds))
                            : "");

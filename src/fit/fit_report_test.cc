@@ -146,6 +146,19 @@ TEST_F(FitReportTest, TheWholeRunStandsBesideTheEpoch) {
   EXPECT_EQ(format_fit(report_).find("epoch"), std::string::npos);
 }
 
+// The epoch and the run are as uncertain as the step, unless it was measured.
+TEST_F(FitReportTest, WhatIsCalibratedHasItsErrorEverywhere) {
+  report_.best[0].time.is_calibrated = true;
+  report_.best[0].time.error = 0.034;
+  const std::string text = format_fit(report_);
+  for (const char* row : {"  step                 1.200 s ± 4 % (calibrated)",
+                          "  epoch                2:00 ± 4 %\n", "  run of 3 epochs      6:00 ± 4 %\n"})
+    EXPECT_TRUE(contains(text, row));
+  EXPECT_TRUE(contains(fit_page(report_), "6:00 ± 4 %"));
+  report_.measured = {{2.4, 0}};
+  EXPECT_TRUE(contains(format_fit(report_), "  epoch                4:00\n"));
+}
+
 TEST_F(FitReportTest, WhatCouldNotBeRunIsNamed) {
   EXPECT_TRUE(contains(format_fit(report_), "--verify 3 measures"));
   report_.not_measured = {{"[x] expected a, got b", 1}};

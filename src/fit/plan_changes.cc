@@ -120,7 +120,7 @@ std::vector<int64_t> divisors_of(int64_t number) {
 
 std::set<Degree> given_degrees(const TrainingArguments& args,
                                const std::function<bool(std::string_view row)>& sets) {
-  static constexpr std::array<std::pair<std::string_view, Degree>, 29> kRows = {{
+  static constexpr std::array<std::pair<std::string_view, Degree>, 27> kRows = {{
       {"per_device_train_batch_size", Degree::kBatch},
       {"gradient_accumulation_steps", Degree::kBatch},
       {"batch_size_ramp", Degree::kBatch},
@@ -143,8 +143,6 @@ std::set<Degree> given_degrees(const TrainingArguments& args,
       {"optim_args", Degree::kOptimizer},
       {"lora_rank", Degree::kAdapters},
       {"zero_stage", Degree::kSharing},
-      {"deepspeed", Degree::kSharing},
-      {"fsdp", Degree::kSharing},
       {"local_sgd_steps", Degree::kSharing},
       {"zero_prefetch_layers", Degree::kGathering},
       {"zero_persistence_threshold", Degree::kGathering},
