@@ -131,7 +131,7 @@ def decoder_plan(name, flags):
 
 
 def rank_plan(name, flags):
-    command = "build/shoehorn plan --model_name_or_path bert-large --world_size 8 --per_device_train_batch_size 1 --max_seq_length 128"
+    command = "build/shoehorn plan --model_name_or_path bert-large --world_size 8 --ranks_per_host 1 --per_device_train_batch_size 1 --max_seq_length 128"
     return Entry(f"plan_rank_{name}", f"{command} --num_threads 2 {flags} --json", 0.1, 2, ("build/shoehorn",))
 
 

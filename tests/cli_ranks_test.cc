@@ -339,6 +339,15 @@ TEST_F(CliRanks, AMistakeIsSaidOnce) {
   EXPECT_EQ(result.error.find(said), result.error.rfind(said)) << result.error;
 }
 
+// How many ranks a host has is found; what is given is checked.
+TEST_F(CliRanks, ANumberOfRanksPerHostThatIsAnotherIsRefused) {
+  const ProgramRun result = run(on_ranks(2, train_words({"--ranks_per_host", "1"})));
+  EXPECT_NE(result.exit_code, 0);
+  EXPECT_TRUE(
+      contains(result.error, "[--ranks_per_host 1] expected so many ranks in a row on each host, got 2 on "))
+      << result.error;
+}
+
 // Launched by a script in mpirun's place, which runs one process, counts its starts and keeps their words.
 class CliLaunch : public CliTest {
  protected:
@@ -523,8 +532,8 @@ TEST_F(CliLaunch, NeedsACommandThatRunsOnRanks) {
 // Without ranks there: what each of them would hold and send. Their gradients are as many however many they are.
 TEST_F(CliLaunch, PlansForRanksThatAreNotThere) {
   const auto plan = [&](const std::string& ranks) {
-    const ProgramRun result = run(
-        {"plan", "--model_name_or_path", model(), "--max_seq_length", "32", "--world_size", ranks, "--json"});
+    const ProgramRun result = run({"plan", "--model_name_or_path", model(), "--max_seq_length", "32",
+                                   "--world_size", ranks, "--ranks_per_host", "8", "--json"});
     EXPECT_EQ(result.exit_code, 0) << result.error;
     return nlohmann::json::parse(result.output);
   };

@@ -41,6 +41,8 @@ inline const std::pair<const std::string, std::string> kNothingToKeepWhole = {
     "zero_persistence_threshold", "there is one rank; Zero has its tests"};
 inline const std::pair<const std::string, std::string> kNoGroups = {
     "zero_group_size", "there is one rank; ZeroInGroups has its tests"};
+inline const std::pair<const std::string, std::string> kNoOtherHost = {
+    "ranks_per_host", "there is one rank; CliTopo and PlannedRunTest have several"};
 inline const std::pair<const std::string, std::string> kNoReplicaSpeaks = {
     "log_level_replica", "there is one rank; CliRanks.LogLevelReplicaLetsTheOthersSpeak has more"};
 inline const std::pair<const std::string, std::string> kNoReplicas = {

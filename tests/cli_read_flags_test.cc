@@ -50,6 +50,7 @@ TEST_F(CliReadFlags, Plan) {
        kNothingToPrefetch,
        kNothingToKeepWhole,
        kNoGroups,
+       kNoOtherHost,
        kNoReplicas,
        kNobodyToAverageWith,
        kNoAverageToReach,

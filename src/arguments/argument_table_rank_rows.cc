@@ -107,8 +107,17 @@ std::vector<ArgumentSpec> ranks() {
        .field = &Args::zero_group_size,
        .resume = kFree,
        .help =
-           "so many ranks in a row share by --zero_stage, and gradients are summed over these groups; 0: the ranks of a host; "
-           "all ranks unless given"},
+           "so many ranks in a row share by --zero_stage, and gradients are summed over these groups; 0: the ranks of a host "
+           "(of a plan --ranks_per_host); all ranks unless given"},
+      {.name = "ranks_per_host",
+       .group = kDistributed,
+       .read_by = kReadByTrain | kReadByPlan | kReadByAnatomy,
+       .field = &Args::ranks_per_host,
+       .resume = kIrrelevant,
+       .help = "ranks in a row that each host has; a run finds it, and checks this number",
+       .help_elsewhere =
+           {{kReadByPlan | kReadByAnatomy,
+             "ranks in a row that each host has, and that share its memory; one host has all unless given"}}},
       {.name = "deepspeed",
        .group = kDistributed,
        .read_by = kReadByTrain | kReadByPlan | kReadByBench,

@@ -78,7 +78,7 @@ std::vector<std::string> notices_of_idle_settings(const ParsedArguments& parsed,
   idle.check(!args.dataset_cache.empty(), {"overwrite_cache"}, "dataset_cache is not set");
   idle.check(args.world_size > 1, {"ddp_bucket_cap_mb", "log_level_replica"}, "there is one rank");
   idle.check(args.world_size > 1, {"parallel_mode"}, "there is one rank");
-  idle.check(args.world_size > 1, {"local_sgd_steps"}, "there is one rank");
+  idle.check(args.world_size > 1, {"local_sgd_steps", "ranks_per_host"}, "there is one rank");
   idle.check(args.local_sgd_steps > 0, {"outer_learning_rate", "outer_momentum"}, "local_sgd_steps is 0");
   idle.check(args.zero_stage > 0, {"zero_group_size"}, is("zero_stage", std::to_string(args.zero_stage)));
   idle.check(args.zero_stage == 3, {"zero_prefetch_layers", "zero_persistence_threshold"},

@@ -20,9 +20,10 @@ Precision precision_of(bool bf16, bool fp16) {
 int64_t zero_group_size(const TrainingArguments& args) {
   const bool is_of_hosts = args.zero_group_size == 0 && args.world_size > 1 && args.zero_stage > 0;
   if (!is_of_hosts) return args.zero_group_size.value_or(0);
+  if (args.ranks_per_host) return ranks_of_host(args);
   throw user_error(
       "[--zero_group_size 0] expected a number where no ranks run, which would know how many a host has; give "
-      "--zero_group_size N");
+      "--ranks_per_host N");
 }
 
 }  // namespace
@@ -51,6 +52,7 @@ StepOptions step_options_of(const TrainingArguments& args) {
   step.ranks.outer_learning_rate = static_cast<float>(args.outer_learning_rate);
   step.ranks.outer_momentum = static_cast<float>(args.outer_momentum);
   step.ranks.zero_group_size = zero_group_size(args);
+  step.ranks.ranks_per_host = args.ranks_per_host.value_or(0);
   if (args.ddp_bucket_cap_mb) step.ranks.bucket_bytes = *args.ddp_bucket_cap_mb << 20;
   step.recompute_every_n_layers = recompute_every_n_layers(args);
   step.activation_budget = activation_budget_of(args);

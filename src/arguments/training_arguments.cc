@@ -60,6 +60,7 @@ void validate_numbers(const TrainingArguments& args) {
           args.outer_momentum);
   require(args.zero_group_size.value_or(0) >= 0, "zero_group_size", "0 or more",
           static_cast<double>(args.zero_group_size.value_or(0)));
+  require_positive("ranks_per_host", args.ranks_per_host);
   require_positive("max_seq_length", args.max_seq_length);
   require_positive("max_train_samples", args.max_train_samples);
   require_positive("max_eval_samples", args.max_eval_samples);
@@ -375,6 +376,10 @@ bool are_replicas(const TrainingArguments& args) {
 bool has_open_gathering(const TrainingArguments& args) {
   return args.world_size > 1 && args.zero_stage == 3 &&
          !(args.zero_prefetch_layers && args.zero_persistence_threshold);
+}
+
+int64_t ranks_of_host(const TrainingArguments& args) {
+  return std::min(args.ranks_per_host.value_or(args.world_size), args.world_size);
 }
 
 int64_t micro_batches_of_rank(const TrainingArguments& args) {

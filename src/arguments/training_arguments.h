@@ -184,6 +184,9 @@ struct TrainingArguments {
   double outer_learning_rate = 1;
   double outer_momentum = 0;
   std::optional<int64_t> zero_group_size = {};  // 0: as many as a host has ranks
+  // Ranks in a row that each host has, but for the last one, which may have fewer. A run knows it; plans take one host to
+  // have all.
+  std::optional<int64_t> ranks_per_host = {};
   // Files or JSON texts, and FSDP's words: arguments/neighbour_configs.h makes arguments of them.
   std::string deepspeed = {};
   std::string fsdp = {};
@@ -284,6 +287,8 @@ bool has_open_gathering(const TrainingArguments& args);
 
 // Whether there are ranks that compute for the first one (--parallel_mode dp).
 bool are_replicas(const TrainingArguments& args);
+// How many of the ranks a host has: ranks_per_host, but no more than there are; all, unless it is given.
+int64_t ranks_of_host(const TrainingArguments& args);
 int64_t micro_batches_of_rank(const TrainingArguments& args);
 
 // Cuts a step into micro-batches of `size`, or where an effective batch is given, into the largest ones below that divide

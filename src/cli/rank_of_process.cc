@@ -113,7 +113,9 @@ std::shared_ptr<Communicator> open_ranks_of(TrainingArguments& args) {
   std::shared_ptr<Communicator> ranks =
       open_ranks_of_process(*launched, static_cast<double>(args.ddp_timeout));
   check_arguments_alike(*ranks, args);
-  if (args.zero_group_size == 0) args.zero_group_size = ranks_of_each_host(*ranks, host_name());
+  const std::vector<HostRanks> hosts = hosts_of_ranks(*ranks, host_name());
+  if (args.zero_group_size == 0) args.zero_group_size = ranks_of_each_host(hosts);
+  args.ranks_per_host = ranks_per_host(hosts, args.ranks_per_host);
   return ranks;
 }
 

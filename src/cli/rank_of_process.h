@@ -29,8 +29,8 @@ void check_runs_on_ranks(std::string_view command);
 // (print_error).
 std::shared_ptr<Communicator> open_ranks_of_process(const LaunchedRank& launched, double timeout_seconds);
 
-// The ranks that run a command with arguments of training; null where there is one. Completes the arguments: what others than the
-// first rank show. UserError if world_size is another number.
+// The ranks that run a command with arguments of training; null where there is one. Completes the arguments: how many ranks a host has, and what
+// others than the first rank show. UserError if world_size or ranks_per_host is another number.
 std::shared_ptr<Communicator> open_ranks_of(TrainingArguments& args);
 
 // True of one process, and of the first of several ranks, which writes the files.

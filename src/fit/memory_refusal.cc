@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/format.h"
+#include "base/plural.h"
 #include "base/process.h"
 
 namespace shoehorn {
@@ -40,7 +41,7 @@ bool would_fit_alone(const MemoryForecast& forecast) {
   const MemoryLimitKind kind = forecast.limit.kind;
   const bool is_shared = kind == MemoryLimitKind::kMachine || kind == MemoryLimitKind::kCgroup ||
                          kind == MemoryLimitKind::kOvercommit;
-  return is_shared && forecast.process_bytes() <= forecast.limit.limit_bytes;
+  return is_shared && forecast.process_bytes() <= forecast.limit.limit_bytes / forecast.budget_ranks;
 }
 
 std::string other_processes(const MemoryLimit& limit) {
@@ -54,9 +55,12 @@ std::string other_processes(const MemoryLimit& limit) {
 
 std::string format_refusal(const MemoryForecast& forecast, const Alternatives& alternatives) {
   std::string text = fmt::format(
-      "[memory] expected a plan of at most {} ({}), got one of {}: {} too much; nothing was reserved.",
-      format_bytes(forecast.budget_bytes), describe(forecast.limit), format_bytes(forecast.process_bytes()),
-      format_bytes(forecast.process_bytes() - forecast.budget_bytes));
+      "[memory] expected a plan of at most {} ({}{}), got one of {}: {} too much; nothing was reserved.",
+      format_bytes(forecast.budget_bytes), describe(forecast.limit),
+      forecast.budget_ranks > 1
+          ? fmt::format(", which {} of a host share", plural(forecast.budget_ranks, "rank"))
+          : "",
+      format_bytes(forecast.process_bytes()), format_bytes(forecast.process_bytes() - forecast.budget_bytes));
   std::optional<MathsChange> change;
   for (const Alternative& alternative : alternatives.fitting) {
     if (alternative.change != change) text += fmt::format("\n{}", heading_of(alternative.change));

@@ -1,6 +1,7 @@
 // The settings that passes act on: they determine the programs of a run.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -73,6 +74,9 @@ struct RankOptions {
   float outer_momentum = 0;
   // Ranks in a row that share; 0: all. Each such group has everything, and gradients are summed over all groups.
   int64_t zero_group_size = 0;
+  // Ranks in a row that each host has, but for the last one, which may have fewer; 0: one host has all. Programs are the
+  // same: it says over which links their messages go (analysis/rank_traffic.h).
+  int64_t ranks_per_host = 0;
 
   // One rank trains alone anyway.
   bool are_replicas() const { return world_size > 1 && mode == ParallelMode::kReplicas; }
@@ -84,6 +88,10 @@ struct RankOptions {
   int64_t group_size() const { return stage() > 0 && zero_group_size > 0 ? zero_group_size : world_size; }
   int64_t groups() const { return world_size / group_size(); }
   int64_t place_in_group() const { return rank % group_size(); }
+  int64_t ranks_of_host() const {
+    return ranks_per_host > 0 ? std::min(ranks_per_host, world_size) : world_size;
+  }
+  bool are_on_several_hosts() const { return ranks_of_host() < world_size; }
 };
 
 struct StepOptions {

@@ -35,23 +35,47 @@ std::vector<std::string> gather_texts(Communicator& ranks, const std::string& ow
   return texts;
 }
 
-int64_t ranks_of_each_host(Communicator& ranks, const std::string& host) {
-  const std::vector<std::string> hosts = gather_texts(ranks, host);
-  std::vector<std::pair<std::string, int64_t>> runs;
-  for (const std::string& one : hosts) {
-    if (runs.empty() || runs.back().first != one) runs.emplace_back(one, 0);
-    ++runs.back().second;
+namespace {
+
+bool is_there_again(const std::vector<HostRanks>& hosts, size_t at) {
+  return std::any_of(hosts.begin(), hosts.begin() + static_cast<std::ptrdiff_t>(at),
+                     [&](const HostRanks& before) { return before.host == hosts[at].host; });
+}
+
+}  // namespace
+
+std::vector<HostRanks> hosts_of_ranks(Communicator& ranks, const std::string& host) {
+  std::vector<HostRanks> hosts;
+  for (const std::string& one : gather_texts(ranks, host)) {
+    if (hosts.empty() || hosts.back().host != one) hosts.push_back({one, 0});
+    ++hosts.back().ranks;
   }
-  for (size_t i = 0; i < runs.size(); ++i) {
-    const bool is_new = std::none_of(runs.begin(), runs.begin() + static_cast<std::ptrdiff_t>(i),
-                                     [&](const auto& run) { return run.first == runs[i].first; });
-    if (is_new && runs[i].second == runs[0].second) continue;
+  return hosts;
+}
+
+int64_t ranks_of_each_host(const std::vector<HostRanks>& hosts) {
+  for (size_t i = 0; i < hosts.size(); ++i) {
+    if (!is_there_again(hosts, i) && hosts[i].ranks == hosts[0].ranks) continue;
     throw user_error(
         "[--zero_group_size 0] expected as many ranks in a row on each host, got {} on {}, then {} on {}; give the number of "
         "ranks that share, or start as many on each host",
-        runs[0].second, runs[0].first, runs[i].second, runs[i].first);
+        hosts[0].ranks, hosts[0].host, hosts[i].ranks, hosts[i].host);
   }
-  return runs[0].second;
+  return hosts[0].ranks;
+}
+
+std::optional<int64_t> ranks_per_host(const std::vector<HostRanks>& hosts, std::optional<int64_t> given) {
+  const int64_t expected = given.value_or(hosts[0].ranks);
+  for (size_t i = 0; i < hosts.size(); ++i) {
+    const bool may_have_fewer = i + 1 == hosts.size() && hosts[i].ranks < expected;
+    if (!is_there_again(hosts, i) && (hosts[i].ranks == expected || may_have_fewer)) continue;
+    if (!given) return std::nullopt;
+    throw user_error(
+        "[--ranks_per_host {}] expected so many ranks in a row on each host, got {} on {}; leave it out, for a run finds the "
+        "number",
+        expected, hosts[i].ranks, hosts[i].host);
+  }
+  return expected;
 }
 
 void wait_for_all(Communicator& ranks) {

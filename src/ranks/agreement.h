@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -28,9 +29,21 @@ std::vector<T> gather_values(Communicator& ranks, const T& own) {
 // Each rank's text, by rank; of texts longer than `longest` bytes the beginning.
 std::vector<std::string> gather_texts(Communicator& ranks, const std::string& own, size_t longest = 256);
 
-// How many ranks each host has, by the name that each rank gives its own. UserError that names hosts which have others than
-// the first, or ranks that are not in a row.
-int64_t ranks_of_each_host(Communicator& ranks, const std::string& host);
+// Ranks in a row on one host.
+struct HostRanks {
+  std::string host;
+  int64_t ranks = 0;
+};
+// The hosts of all ranks in their order, by the name that each rank gives its own; one whose ranks are not in a row is there
+// again.
+std::vector<HostRanks> hosts_of_ranks(Communicator& ranks, const std::string& host);
+
+// How many ranks each host has. UserError that names hosts which have others than the first, or ranks that are not in a row.
+int64_t ranks_of_each_host(const std::vector<HostRanks>& hosts);
+
+// How many ranks in a row each host has, where the last one may have fewer; none where that is not so. UserError naming
+// ranks_per_host, and a host with another number, if `given` is not that number.
+std::optional<int64_t> ranks_per_host(const std::vector<HostRanks>& hosts, std::optional<int64_t> given);
 
 // Returns when every rank has called it.
 void wait_for_all(Communicator& ranks);

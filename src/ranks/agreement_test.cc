@@ -4,7 +4,7 @@
 
 #include <csignal>
 
-#include "base/error.h"
+#include "base/error_testing.h"
 #include "base/stop_request.h"
 #include "ranks/thread_ranks_testing.h"
 
@@ -34,7 +34,7 @@ TEST(Agreement, CountsTheRanksOfEachHost) {
     run_ranks(thread_ranks(static_cast<int32_t>(hosts.size())), [&](Communicator& own) {
       const auto rank = static_cast<size_t>(own.rank());
       try {
-        found[rank] = std::to_string(ranks_of_each_host(own, hosts[rank]));
+        found[rank] = std::to_string(ranks_of_each_host(hosts_of_ranks(own, hosts[rank])));
       } catch (const UserError& error) {
         found[rank] = error.what();
       }
@@ -51,6 +51,23 @@ TEST(Agreement, CountsTheRanksOfEachHost) {
                          "then 1 on b"))
       << uneven;
   EXPECT_TRUE(count({"a", "b", "a", "b"}).starts_with("[--zero_group_size 0]"));
+}
+
+// The last host may have fewer; a number that is given is checked.
+TEST(Agreement, KnowsHowManyRanksAHostHas) {
+  using Hosts = std::vector<HostRanks>;
+  const Hosts even = {{"a", 2}, {"b", 2}}, fewer = {{"a", 2}, {"b", 1}}, more = {{"a", 1}, {"b", 2}};
+  EXPECT_EQ(ranks_per_host({{"a", 3}}, {}), 3);
+  EXPECT_EQ(ranks_per_host(even, {}), 2);
+  EXPECT_EQ(ranks_per_host(fewer, {}), 2);
+  EXPECT_EQ(ranks_per_host(more, {}), std::nullopt);
+  EXPECT_EQ(ranks_per_host({{"a", 1}, {"b", 1}, {"a", 1}}, {}), std::nullopt) << "not in a row";
+  EXPECT_EQ(ranks_per_host(even, 2), 2);
+  EXPECT_EQ(ranks_per_host({{"a", 3}}, 4), 4) << "a host with room for another";
+  EXPECT_TRUE(contains(refusal_of([&] { ranks_per_host(even, 4); }),
+                       "[--ranks_per_host 4] expected so many ranks in a row on each host, got 2 on a"));
+  EXPECT_TRUE(contains(refusal_of([&] { ranks_per_host(more, 1); }), "got 2 on b"));
+  EXPECT_TRUE(contains(refusal_of([&] { ranks_per_host({{"a", 1}, {"b", 1}, {"a", 1}}, 1); }), "got 1 on a"));
 }
 
 // One rank's signal stops all of them, in the same step.

@@ -79,6 +79,11 @@ std::vector<PhaseArenas> phase_arenas_of(const Session& session) {
   return phases;
 }
 
+// Each rank has a device of its own, or they share the host's memory.
+int64_t ranks_that_share(const Backend& backend, int64_t local_ranks) {
+  return backend.machine().device_is_host ? local_ranks : 1;
+}
+
 std::string phase_rows(const std::vector<PhaseForecast>& phases) {
   std::string text;
   for (const PhaseForecast& phase : phases) {
@@ -121,8 +126,8 @@ int64_t MemoryForecast::arena_bytes() const {
 
 int64_t whole_process_budget(const Backend& backend, const MemoryLimit& limit, int64_t local_ranks) {
   const int64_t resident = backend.can_run() ? process_resident_bytes() : 0;
-  const int64_t left =
-      room_for_pages(limit.kind, limit.available_bytes / local_ranks, backend.machine().threads);
+  const int64_t available = limit.available_bytes / ranks_that_share(backend, local_ranks);
+  const int64_t left = room_for_pages(limit.kind, available, backend.machine().threads);
   return std::min(left, std::numeric_limits<int64_t>::max() - resident) + resident;
 }
 
@@ -155,6 +160,7 @@ MemoryForecast forecast_least_memory(const Session& session, std::optional<int64
   forecast.limit =
       budget ? MemoryLimit{MemoryLimitKind::kBudget, {}, *budget, *budget} : backend.memory_limit();
   forecast.budget_bytes = budget ? *budget : whole_process_budget(backend, forecast.limit, local_ranks);
+  if (!budget) forecast.budget_ranks = ranks_that_share(backend, local_ranks);
   forecast.world_size = session.options().step.ranks.world_size;
   forecast.sent_bytes_in_step = session.sent_bytes_in_step(0);
   forecast.local_sgd_steps = session.options().step.ranks.local_steps();
@@ -185,8 +191,11 @@ std::string format_forecast(const MemoryForecast& forecast) {
   text += fmt::format("  {:<30}{:>14}\n", "process besides the arenas",
                       format_bytes(forecast.process_overhead_bytes));
   text += "  by phase, of a process that did nothing else\n" + phase_rows(forecast.phases());
-  text += fmt::format("  {:<30}{:>14}   of {} ({}{})\n", "peak of the whole process",
+  text += fmt::format("  {:<30}{:>14}   of {}{} ({}{})\n", "peak of the whole process",
                       format_bytes(forecast.process_peak_bytes()), format_bytes(forecast.budget_bytes),
+                      forecast.budget_ranks > 1
+                          ? fmt::format(", the share of one of {} ranks on a host", forecast.budget_ranks)
+                          : "",
                       forecast.fits() ? "fits" : "does not fit",
                       forecast.planning_peak_bytes > forecast.process_bytes() ? "; reached already" : "");
   if (forecast.world_size > 1) {
@@ -210,7 +219,9 @@ nlohmann::json to_json(const MemoryForecast& forecast) {
   }
   nlohmann::json json;
   if (forecast.world_size > 1)
-    json = {{"world_size", forecast.world_size}, {"sent_bytes_in_step", forecast.sent_bytes_in_step}};
+    json = {{"world_size", forecast.world_size},
+            {"sent_bytes_in_step", forecast.sent_bytes_in_step},
+            {"budget_ranks", forecast.budget_ranks}};
   nlohmann::json limit = {{"kind", memory_limit_name(forecast.limit.kind)},
                           {"bytes", forecast.limit.limit_bytes}};
   if (!forecast.limit.path.empty()) limit["path"] = forecast.limit.path.string();

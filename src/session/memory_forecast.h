@@ -46,7 +46,9 @@ struct MemoryForecast {
   int64_t planning_peak_bytes = 0;                   // the most that the process has held so far
   int64_t budget_bytes = 0;                          // for the whole process, including what it already holds
   MemoryLimit limit = {};                            // where the budget comes from
-  int64_t world_size = 1;                            // ranks; all that is here is of one of them
+  int64_t budget_ranks =
+      1;  // of a host, whose memory it is a share of; 1: the process has all, or the budget was given
+  int64_t world_size = 1;          // ranks; all that is here is of one of them
   int64_t sent_bytes_in_step = 0;  // by the first rank to others; another's differ by a rounding
   int64_t local_sgd_steps =
       0;  // not 0: that is the average over so many steps, which send nothing but the last
@@ -65,9 +67,9 @@ struct MemoryForecast {
   std::vector<PhaseForecast> phases() const;
 };
 
-// What the binding limit (base/memory_limit.h) leaves a process of the backend, one of `local_ranks` that take as much: with what
-// this process holds already, where the run would be its own. What the kernel keeps for the process is left out, so that its pages
-// can have it all.
+// What the binding limit (base/memory_limit.h) leaves a process of the backend, one of `local_ranks` of its host that
+// take as much, unless each has a device of its own: with what this process holds already, where the run would be its
+// own. What the kernel keeps for the process is left out, so that its pages can have it all.
 int64_t whole_process_budget(const Backend& backend, const MemoryLimit& limit, int64_t local_ranks = 1);
 
 // Call it when everything is in memory that the run keeps besides its arenas (tokenizer, data). It compiles

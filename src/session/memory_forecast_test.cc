@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 
+#include "base/error_testing.h"
 #include "base/process.h"
 #include "exec/backends.h"
 #include "exec/null/null_backend.h"
@@ -114,6 +115,23 @@ TEST(MemoryForecast, ARankHasItsShareOfTheHost) {
     EXPECT_EQ(forecast_memory(session, std::nullopt, ranks).budget_bytes, kAvailable / ranks);
   EXPECT_EQ(forecast_memory(session, int64_t{1} << 30, 4).budget_bytes, int64_t{1} << 30)
       << "what a rank is given is its own";
+  const MemoryForecast shared = forecast_memory(session, std::nullopt, 4);
+  EXPECT_EQ(shared.budget_ranks, 4);
+  EXPECT_TRUE(contains(format_forecast(shared), ", the share of one of 4 ranks on a host (fits)"));
+  EXPECT_EQ(forecast_memory(session, int64_t{1} << 30, 4).budget_ranks, 1);
+}
+
+// Ranks on devices that are not their host have one each.
+TEST(MemoryForecast, ARankHasItsDeviceForItself) {
+  constexpr int64_t kAvailable = int64_t{1} << 34;
+  const BertForSequenceClassification model(tiny_bert(0.1F));
+  SessionOptions options = wide_options();
+  options.backend =
+      make_null_backend({.profile = {.device_is_host = false}, .available_memory_bytes = kAvailable});
+  Session session(model, options);
+  const MemoryForecast forecast = forecast_memory(session, std::nullopt, 4);
+  EXPECT_EQ(forecast.budget_bytes, kAvailable);
+  EXPECT_EQ(forecast.budget_ranks, 1);
 }
 
 TEST(MemoryForecast, EachPhaseHasItsOwnPeakAndTheLargestIsTheProcesss) {

@@ -70,7 +70,7 @@ PlannedRun::PlannedRun(const Model& model, const TrainingArguments& args, RunDat
   // Before the forecast, which counts its bytes.
   if (options.profile_steps > 0) profile_ = std::make_unique<StepProfile>(*session_, options.profile_steps);
   if (trains()) runner_.emplace(*session_, profile_.get(), options.ranks.get());
-  const int64_t local_ranks = options.ranks ? options.ranks->local_size() : 1;
+  const int64_t local_ranks = options.ranks ? options.ranks->local_size() : ranks_of_host(args);
   if (options.has_smaller_plan) {
     forecast_ = forecast_least_memory(*session_, args.memory_budget, local_ranks);
     forecast_.process_overhead_bytes += options.caller_bytes;

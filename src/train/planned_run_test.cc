@@ -5,6 +5,7 @@
 #include "base/error_testing.h"
 #include "base/memory_limit.h"
 #include "base/proc_file.h"
+#include "exec/null/null_backend.h"
 #include "train/test_support.h"
 
 namespace shoehorn {
@@ -36,6 +37,26 @@ TEST(PlannedRunTest, LocksItsArenasOnRequest) {
     EXPECT_EQ(run.executor().resident_arena_bytes(), run.forecast().arena_bytes())
         << "the plan's bytes either way";
   }
+}
+
+// A plan of ranks that are not there has the budget that each of them would have.
+TEST(PlannedRunTest, ARankThatIsPlannedHasItsShareOfTheHost) {
+  constexpr int64_t kAvailable = int64_t{1} << 34;
+  const BertForSequenceClassification model(tiny_bert());
+  const Dataset samples = tiny_samples(8, 1);
+  const auto budget = [&](int64_t ranks, std::optional<int64_t> ranks_per_host) {
+    TrainingArguments args = quiet_arguments();
+    args.world_size = ranks;
+    args.ranks_per_host = ranks_per_host;
+    const PlannedRun run(model, args, {.train = &samples},
+                         {.backend = make_null_backend({.available_memory_bytes = kAvailable})});
+    return run.forecast().budget_bytes;
+  };
+  EXPECT_EQ(budget(1, {}), kAvailable);
+  EXPECT_EQ(budget(4, {}), kAvailable / 4) << "one host has all";
+  EXPECT_EQ(budget(4, 2), kAvailable / 2);
+  EXPECT_EQ(budget(4, 1), kAvailable);
+  EXPECT_EQ(budget(2, 8), kAvailable / 2) << "a host with room for more";
 }
 
 TEST(PlannedRunTest, MoreThanMayBeLockedIsRefusedWithTheLimitThatItNeeds) {
