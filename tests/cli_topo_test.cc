@@ -5,6 +5,7 @@
 
 #include "beside_program.h"
 #include "cli_support.h"
+#include "io/file.h"
 #include "io/json_file.h"
 
 namespace shoehorn {
@@ -169,7 +170,7 @@ TEST_F(CliTopo, PlanTakesALinkThatIsGiven) {
   EXPECT_LE(late.at("step_seconds").get<double>(),
             times.at("step_seconds_without_overlap").get<double>() * (1 + 1e-9));
   EXPECT_EQ(times.at("link").at("source"), "--link_bandwidth");
-  EXPECT_TRUE(plan({"--world_size", "2", "--machine_profile", "a100"}).at("messages").is_null());
+  EXPECT_TRUE(plan({"--world_size", "2", "--machine_profile", "l4"}).at("messages").is_null());
 }
 
 TEST_F(CliTopo, ExplainComparesTheWaysToShareAStep) {
@@ -187,6 +188,76 @@ TEST_F(CliTopo, ExplainComparesTheWaysToShareAStep) {
   EXPECT_FALSE(plan({"--explain"}).contains("methods"));
 }
 
+// NVLink's figure is of both ways: a message within a host goes at half of it, and takes nothing besides.
+TEST_F(CliTopo, ACardOfTheCatalogueHasItsLink) {
+  const std::vector<std::string> on_cards = {"--world_size", "2", "--machine_profile", "h100"};
+  const nlohmann::json planned = plan(on_cards);
+  const nlohmann::json link = planned.at("messages").at("link");
+  EXPECT_EQ(link.at("bytes_per_second"), 450e9);
+  EXPECT_EQ(link.at("latency_seconds"), 0);
+  EXPECT_TRUE(contains(link.at("source").get<std::string>(), "half of 900 GB/s, which count both ways"));
+  EXPECT_EQ(planned.at("budget_ranks"), 1) << "a card's memory is its own";
+  std::vector<std::string> words = {"plan", "--model_name_or_path", model(), "--ranks_per_host", "1"};
+  words.insert(words.end(), on_cards.begin(), on_cards.end());
+  const ProgramRun apart = run(words);
+  EXPECT_TRUE(contains(apart.output, "The link between hosts of another machine is not known"))
+      << apart.output;
+  const nlohmann::json given = plan({"--world_size", "4", "--machine_profile", "h100", "--ranks_per_host",
+                                     "2", "--link_bandwidth", "100"})
+                                   .at("messages")
+                                   .at("link");
+  EXPECT_EQ(given.at("bytes_per_second"), 450e9);
+  EXPECT_EQ(given.at("between_hosts").at("bytes_per_second"), 12.5e9);
+}
+
+// Two ranks of four leave their host, with all that they send; who shares within a host sends little between them.
+TEST_F(CliTopo, PlanTellsWhatGoesBetweenHosts) {
+  const auto on_hosts = [&](const std::string& ranks_per_host, const std::string& group_size) {
+    return plan({"--world_size", "4", "--zero_stage", "3", "--zero_persistence_threshold", "0",
+                 "--ranks_per_host", ranks_per_host, "--zero_group_size", group_size, "--link_bandwidth",
+                 "1"});
+  };
+  const nlohmann::json all = on_hosts("2", "4"), hybrid = on_hosts("2", "0"), one_host = on_hosts("8", "4");
+  const auto bytes = [](const nlohmann::json& planned, const char* link) {
+    return planned.at("sent_by_link").at(link).get<double>();
+  };
+  EXPECT_EQ(all.at("sent_by_link").at("rank"), 1);
+  EXPECT_EQ(bytes(all, "within_host_bytes"), 0);
+  EXPECT_NEAR(bytes(all, "between_hosts_bytes"), all.at("sent_bytes_in_step").get<double>(),
+              0.02 * bytes(all, "between_hosts_bytes"));
+  EXPECT_EQ(hybrid.at("sent_in_step").at("all_gather").at("between_hosts_bytes"), 0);
+  EXPECT_LT(bytes(hybrid, "between_hosts_bytes"), bytes(all, "between_hosts_bytes") / 3);
+  EXPECT_GT(bytes(hybrid, "within_host_bytes"), bytes(hybrid, "between_hosts_bytes"));
+  EXPECT_EQ(bytes(one_host, "between_hosts_bytes"), 0);
+  EXPECT_EQ(one_host.at("sent_by_link").at("ranks_per_host"), 4);
+  EXPECT_EQ(one_host.at("budget_ranks"), 4);
+  EXPECT_EQ(all.at("budget_ranks"), 2);
+  EXPECT_GT(hybrid.at("message_seconds"), 0);
+}
+
+// That one host is taken to have all is said, and what a host has where it is given.
+TEST_F(CliTopo, PlanSaysWhoIsOnWhichHost) {
+  const auto text = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"plan", "--model_name_or_path", model(), "--max_seq_length", "32"});
+    const ProgramRun planned = run(more);
+    EXPECT_EQ(planned.exit_code, 0) << planned.error;
+    return planned.output;
+  };
+  const std::string assumed = text({"--world_size", "2"});
+  EXPECT_TRUE(contains(assumed,
+                       "One host is taken to have all 2 ranks, of whose memory each has its share; "
+                       "--ranks_per_host says how many a host has"))
+      << assumed;
+  EXPECT_TRUE(contains(assumed, ", the share of one of 2 ranks on a host (fits)"));
+  EXPECT_FALSE(contains(assumed, "between hosts"));
+  const std::string given = text({"--world_size", "2", "--ranks_per_host", "1", "--link_bandwidth", "1"});
+  EXPECT_TRUE(contains(given, "A host has 1 rank, of whose memory each has its share\n")) << given;
+  EXPECT_TRUE(contains(given, "by link, of rank 0: none sends more between hosts of 1 rank\n"));
+  EXPECT_TRUE(contains(given, "Messages between hosts by the link that --link_bandwidth says"));
+  EXPECT_TRUE(contains(given, "no other is known within a host"));
+  EXPECT_FALSE(contains(text({}), "host has")) << "one rank is where it is";
+}
+
 // A rank of the anatomy is that of the plan; nothing is run.
 TEST_F(CliTopo, AnAnatomyOfRanksIsPlanned) {
   std::vector<std::string> words = {"anatomy", "--model_name_or_path", model(), "--sequence_length",
@@ -199,7 +270,11 @@ TEST_F(CliTopo, AnAnatomyOfRanksIsPlanned) {
   ASSERT_EQ(planned.exit_code, 0) << planned.error;
   const nlohmann::json anatomy = nlohmann::json::parse(planned.output);
   EXPECT_EQ(anatomy.at("sent_in_step"), plan({"--world_size", "4"}).at("sent_in_step"));
+  EXPECT_EQ(anatomy.at("sent_by_link"), plan({"--world_size", "4"}).at("sent_by_link"));
   EXPECT_TRUE(contains(planned.output, "messages between ranks")) << planned.output;
+  words.insert(words.end(), {"--ranks_per_host", "2", "--report", path("anatomy.html").string()});
+  EXPECT_EQ(run(words).exit_code, 0);
+  EXPECT_TRUE(contains(read_text_file(path("anatomy.html")), "rank 1 between hosts"));
 }
 
 // The times of fit have the messages of its ranks in them: over a slow link a step takes at least as long as these.
@@ -215,6 +290,21 @@ TEST_F(CliTopo, FitCountsMessages) {
   const double sent = plan({"--world_size", "4"}).at("sent_bytes_in_step").get<double>();
   EXPECT_GE(seconds({"--link_bandwidth", "0.001"}), 0.999 * sent * 8e-6);
   EXPECT_LT(seconds({}), sent * 8e-6);
+  std::vector<std::string> on_hosts = words;
+  on_hosts.insert(on_hosts.end(), {"--ranks_per_host", "2", "--link_bandwidth", "0.001"});
+  const ProgramRun found = run(on_hosts);
+  ASSERT_EQ(found.exit_code, 0) << found.error;
+  EXPECT_TRUE(contains(found.error, "A host has 2 ranks, of whose memory each has its share")) << found.error;
+  const nlohmann::json chosen = nlohmann::json::parse(found.output).at("chosen");
+  EXPECT_EQ(chosen.at("sent_by_link").at("ranks_per_host"), 2);
+  std::vector<std::string> on_one_host = words;
+  on_one_host.insert(on_one_host.end(), {"--ranks_per_host", "4"});
+  const nlohmann::json of_four = nlohmann::json::parse(run(on_one_host).output);
+  EXPECT_LT(of_four.at("budget_bytes").get<double>(),
+            0.75 * nlohmann::json::parse(found.output).at("budget_bytes").get<double>())
+      << "a rank has its share of the host";
+  EXPECT_GT(chosen.at("sent_by_link").at("between_hosts_bytes"), 0);
+  EXPECT_GE(chosen.at("messages").at("step_seconds_without_overlap"), chosen.at("step_seconds"));
   expect_failure({"fit", "--model_name_or_path", model(), "--world_size", "4", "--verify", "1"}, 2,
                  {"[--verify] expected 0 with --world_size 4"});
 }

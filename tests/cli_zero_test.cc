@@ -101,12 +101,12 @@ TEST_F(CliZero, SharesWithinAHost) {
       << planned.error;
 }
 
-// A rank of 1024 in groups of 8 is planned, and compared with those that all share.
+// A rank of 1024 in groups of 8, which are hosts, is planned, and compared with those that all share.
 TEST_F(CliZero, PlansGroups) {
   const ProgramRun planned = run({"plan", "--model", "bert-mini", "--world_size", "1024", "--zero_stage", "3",
-                                  "--zero_group_size", "8", "--explain"});
+                                  "--zero_group_size", "0", "--ranks_per_host", "8", "--explain"});
   ASSERT_EQ(planned.exit_code, 0) << planned.error;
-  for (const char* text : {"zero_stage 3, groups of 8", "all_reduce_across_groups"})
+  for (const char* text : {"zero_stage 3, groups of 8", "all_reduce_across_groups", "between hosts"})
     EXPECT_TRUE(contains(planned.output, text)) << planned.output;
 }
 

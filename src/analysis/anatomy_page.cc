@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/format.h"
+#include "base/plural.h"
 #include "report/html_page.h"
 
 namespace shoehorn {
@@ -103,11 +105,38 @@ void add_operations(HtmlPage& page, const OperationAnatomy& operations) {
   }
 }
 
+// Nothing of one rank.
+void add_traffic(HtmlPage& page, const StepTraffic& traffic) {
+  if (traffic.kinds.empty()) return;
+  page.add_heading("Messages");
+  HtmlTable table{.caption = "Sent in a step by a rank",
+                  .columns = {{"method"}, {"calls", true}, {"messages", true}, {"bytes", true}}};
+  if (traffic.has_several_hosts) {
+    table.columns.push_back({fmt::format("rank {} within its host", traffic.rank), true});
+    table.columns.push_back({fmt::format("rank {} between hosts", traffic.rank), true});
+  }
+  const auto shown = [](double bytes) { return format_bytes(static_cast<int64_t>(bytes)); };
+  for (const RankTraffic& kind : traffic.kinds) {
+    std::vector<std::string> row = {kind.name, fmt::format("{:.0f}", kind.runs),
+                                    fmt::format("{:.0f}", kind.messages), shown(kind.bytes)};
+    if (traffic.has_several_hosts) {
+      row.push_back(shown(kind.within_host_bytes));
+      row.push_back(shown(kind.between_hosts_bytes));
+    }
+    table.rows.push_back(std::move(row));
+  }
+  page.add_table(table);
+  if (traffic.has_several_hosts) {
+    page.add_paragraph(fmt::format("A host has {}. No rank sends more between hosts than rank {}.",
+                                   plural(traffic.ranks_of_host, "rank"), traffic.rank));
+  }
+}
+
 }  // namespace
 
 std::string anatomy_page(const std::string& title, const std::string& subtitle,
                          const AreaChart& memory_along_step, const MemoryAnatomy& memory,
-                         const OperationAnatomy& operations) {
+                         const OperationAnatomy& operations, const StepTraffic& traffic) {
   HtmlPage page(title, subtitle);
   std::vector<std::pair<std::string, std::string>> facts = {
       {"parameters", format_count(memory.parameters)},
@@ -116,6 +145,7 @@ std::string anatomy_page(const std::string& title, const std::string& subtitle,
   page.add_facts(facts);
   add_memory(page, memory_along_step, memory);
   add_operations(page, operations);
+  add_traffic(page, traffic);
   return page.html();
 }
 

@@ -36,7 +36,7 @@ bool has_row(const std::string& text, const std::string& heading, const std::str
 
 std::string page_of(const Session& session, const MemoryAnatomy& memory) {
   return anatomy_page("tiny", "batch 8", memory_chart(session), memory,
-                      operation_anatomy(planned_work(session), kLimits));
+                      operation_anatomy(planned_work(session), kLimits), step_traffic(session));
 }
 
 // Planned and not compiled, for models that are too large for a test to run.
@@ -281,7 +281,8 @@ TEST(OperationAnatomy, IsMeasuredFromAProfile) {
   }
   EXPECT_LE(seconds, trainer.profile()->recorded_seconds() / 3 * (1 + 1e-9));
   const MemoryAnatomy memory = memory_anatomy(trainer.session(), trainer.forecast());
-  const std::string page = anatomy_page("tiny", "batch 4", memory_chart(trainer.session()), memory, anatomy);
+  const std::string page =
+      anatomy_page("tiny", "batch 4", memory_chart(trainer.session()), memory, anatomy, {});
   EXPECT_NE(page.find("<td>tensor contractions</td>"), std::string::npos) << "the operations are a table";
   EXPECT_EQ(page.find("<pre>"), std::string::npos);
 }

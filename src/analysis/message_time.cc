@@ -4,14 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
-
-#include "base/format.h"
-#include "base/rounding.h"
-#include "ops/ring.h"
-#include "ranks/agreement.h"
 
 namespace shoehorn {
 
@@ -20,36 +14,42 @@ namespace {
 constexpr double kBytesOfGigabit = 1e9 / 8;
 constexpr double kMicrosecondsOfSecond = 1e6;
 
-// As many as a rank waits for, one after the other; those without a byte in a short tensor's ring are counted, too. In a chain
-// pieces follow each other: those of one tensor, and the ranks that the last of them has still to pass.
-double messages_of(const Node& node) {
-  const auto& attributes = std::get<CollectiveAttributes>(node.attributes);
-  if (is_chain(node.kind)) {
-    int64_t pieces = 0;
-    for (const std::vector<RingSegment>& segments : attributes.segments)
-      pieces += ceil_divide(stored_elements(segments), attributes.chunk_elements);
-    return static_cast<double>(pieces + attributes.ranks - 2);
-  }
-  const double halves = node.kind == OpKind::kAllReduce ? 2 : 1;
-  return halves * static_cast<double>(attributes.ranks - 1) *
-         static_cast<double>(ring_of(attributes).blocks());
+// Of a RankLink or a HostLink.
+template <typename Link>
+double seconds_over(const Link& link, double messages, double bytes) {
+  return messages * link.latency_seconds + bytes / link.bytes_per_second;
 }
 
-double message_seconds(const OpContext& context, const RankLink& link) {
-  return messages_of(context.node) * link.latency_seconds + most_sent_bytes(context) / link.bytes_per_second;
+// A ring is as slow as its slowest messages: those between hosts, where it has any.
+double message_seconds(const OpContext& context, const RankLink& link, HostSenders& senders) {
+  const double messages = messages_of(context.node), bytes = most_sent_bytes(context);
+  const int64_t sharing = link.between_hosts ? senders.of(context.node) : 0;
+  if (sharing == 0) return seconds_over(link, messages, bytes);
+  return seconds_over(*link.between_hosts, messages, static_cast<double>(sharing) * bytes);
 }
 
-RankTraffic agreements_of(const Session& session) {
-  const double runs = session.stop_agreements_in_step();
-  const double messages = runs * static_cast<double>(session.options().step.ranks.world_size - 1);
-  return {.name = "agree_on_stop",
-          .runs = runs,
-          .messages = messages,
-          .bytes = messages * static_cast<double>(kStopWordBytes)};
+// Of messages that a rank sends to several, each over its link.
+double sending_seconds(const RankTraffic& traffic, const RankLink& link) {
+  if (traffic.bytes <= 0) return 0;
+  const double between = link.between_hosts ? traffic.between_hosts_bytes / traffic.bytes : 0;
+  double seconds = seconds_over(link, (1 - between) * traffic.messages, (1 - between) * traffic.bytes);
+  if (between > 0)
+    seconds += seconds_over(*link.between_hosts, between * traffic.messages, traffic.between_hosts_bytes);
+  return seconds;
 }
 
-double seconds_of(const RankTraffic& traffic, const RankLink& link) {
-  return traffic.messages * link.latency_seconds + traffic.bytes / link.bytes_per_second;
+template <typename Link>
+nlohmann::json link_to_json(const Link& link) {
+  return {{"latency_seconds", link.latency_seconds},
+          {"bytes_per_second", link.bytes_per_second},
+          {"source", link.source}};
+}
+
+// The last rank of the first host sends to the next one, if there is one, and all wait for it.
+double seconds_in_front(const Session& session, const RankLink& link) {
+  const int64_t last_of_host = session.options().step.ranks.ranks_of_host() - 1;
+  return sending_seconds(scattered_samples(session, 0), link) +
+         sending_seconds(stop_words(session, last_of_host), link);
 }
 
 }  // namespace
@@ -76,10 +76,6 @@ bool sends_messages(const Node& node) {
   return std::holds_alternative<CollectiveAttributes>(node.attributes);
 }
 
-double most_sent_bytes(const OpContext& context) {
-  return static_cast<double>(sent_bytes(context, context.node.kind == OpKind::kReduce ? 1 : 0));
-}
-
 NodeId maker_of(const Program& program, ValueId input) {
   NodeId maker = input.valid() ? program.value(input).producer : NodeId{};
   while (maker.valid() && program.node(maker).kind == OpKind::kView)
@@ -87,34 +83,17 @@ NodeId maker_of(const Program& program, ValueId input) {
   return maker;
 }
 
-std::vector<RankTraffic> step_traffic(const Session& session) {
-  std::map<std::pair<OpKind, bool>, RankTraffic> kinds;
-  for (const Program& program : session.family().programs) {
-    const double runs = session.calls_in_step(program);
-    if (runs == 0) continue;
-    for (const Node& node : program.nodes()) {
-      if (!sends_messages(node)) continue;
-      const bool goes_across = std::get<CollectiveAttributes>(node.attributes).stride > 1;
-      RankTraffic& traffic = kinds[{node.kind, goes_across}];
-      traffic.name = fmt::format("{}{}", op_info(node.kind).name, goes_across ? "_across_groups" : "");
-      traffic.runs += runs;
-      traffic.messages += runs * messages_of(node);
-      traffic.bytes += runs * most_sent_bytes({program, node});
-    }
-  }
-  std::vector<RankTraffic> all;
-  for (const auto& [kind, traffic] : kinds) all.push_back(traffic);
-  if (session.stop_agreements_in_step() > 0) all.push_back(agreements_of(session));
-  return all;
-}
-
 double message_seconds_in_step(const Session& session, const RankLink& link) {
-  double seconds = 0;
-  for (const RankTraffic& traffic : step_traffic(session)) seconds += seconds_of(traffic, link);
+  double seconds = seconds_in_front(session, link);
+  HostSenders senders(session.options().step.ranks.ranks_of_host());
+  for_each_collective(session, [&](const Program& program, const Node& node, double runs) {
+    seconds += runs * message_seconds({program, node}, link, senders);
+  });
   return seconds;
 }
 
 void add_messages(const Program& program, double runs, const NodeSeconds& node_seconds, MessageTime& time) {
+  HostSenders senders(time.ranks_of_host);
   // When each node is done, and each lane.
   std::vector<double> done(program.nodes().size(), 0);
   double computed = 0, sent = 0;
@@ -127,7 +106,7 @@ void add_messages(const Program& program, double runs, const NodeSeconds& node_s
         begin = std::max(begin, done[maker.at()]);
     }
     if (sends_messages(node)) {
-      const double seconds = message_seconds({program, node}, time.link);
+      const double seconds = message_seconds({program, node}, time.link, senders);
       begin = std::max(begin, sent);  // one at a time
       sent = done[i] = begin + seconds;
       if (node.lane == 0) computed = done[i];
@@ -141,8 +120,8 @@ void add_messages(const Program& program, double runs, const NodeSeconds& node_s
   time.step_seconds += runs * std::max(computed, sent);
 }
 
-void add_agreements(const Session& session, MessageTime& time) {
-  const double seconds = seconds_of(agreements_of(session), time.link);
+void add_messages_in_front(const Session& session, MessageTime& time) {
+  const double seconds = seconds_in_front(session, time.link);
   time.seconds += seconds;
   time.step_seconds += seconds;
 }
@@ -152,32 +131,14 @@ std::string format_message_time(const MessageTime& time) {
                      time.seconds, 100 * time.hidden_share(), time.unhidden_step_seconds());
 }
 
-std::string format_traffic(const std::vector<RankTraffic>& traffic) {
-  std::string text;
-  for (const RankTraffic& one : traffic) {
-    text += fmt::format("    {:<28}{:>14}   {:.0f} x, {:.0f} messages in all\n", one.name,
-                        format_bytes(static_cast<int64_t>(one.bytes)), one.runs, one.messages);
-  }
-  return text;
-}
-
 nlohmann::json to_json(const MessageTime& time) {
-  return {{"link",
-           {{"latency_seconds", time.link.latency_seconds},
-            {"bytes_per_second", time.link.bytes_per_second},
-            {"source", time.link.source}}},
+  nlohmann::json link = link_to_json(time.link);
+  if (time.link.between_hosts) link["between_hosts"] = link_to_json(*time.link.between_hosts);
+  return {{"link", std::move(link)},
           {"seconds", time.seconds},
           {"computing_seconds", time.computing_seconds},
           {"hidden_share", time.hidden_share()},
           {"step_seconds_without_overlap", time.unhidden_step_seconds()}};
-}
-
-nlohmann::json to_json(const std::vector<RankTraffic>& traffic) {
-  nlohmann::json json = nlohmann::json::object();
-  for (const RankTraffic& one : traffic) {
-    json[one.name] = {{"runs", one.runs}, {"messages", one.messages}, {"bytes", one.bytes}};
-  }
-  return json;
 }
 
 }  // namespace shoehorn

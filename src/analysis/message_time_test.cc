@@ -4,12 +4,11 @@
 
 #include <nlohmann/json.hpp>
 
-#include "analysis/analysis_testing.h"
 #include "analysis/message_testing.h"
 #include "analysis/rank_methods.h"
+#include "analysis/ranked_session_testing.h"
 #include "analysis/step_time.h"
-#include "arguments/step_settings.h"
-#include "models/bert.h"
+#include "base/error_testing.h"
 #include "ranks/agreement.h"
 
 namespace shoehorn {
@@ -39,6 +38,22 @@ TEST_F(MessageTimeTest, ComputesBesideMessagesUntilSomebodyReadsThem) {
   EXPECT_DOUBLE_EQ(time(3).step_seconds, 3 * 3.5);
 }
 
+// Two hosts of a rank each: both messages go between them.
+TEST_F(MessageTimeTest, ARingThatLeavesAHostTakesAsLongAsItsMessagesThere) {
+  sum(squares(), false);
+  const auto seconds = [&](int64_t ranks_of_host) {
+    MessageTime time{.link = {.latency_seconds = 0.75,
+                              .bytes_per_second = 1e30,
+                              .between_hosts = HostLink{.latency_seconds = 5, .bytes_per_second = 1e30}},
+                     .ranks_of_host = ranks_of_host};
+    add_messages(program_, 1, [](const OpContext&) { return 1.0; }, time);
+    return time.seconds;
+  };
+  EXPECT_DOUBLE_EQ(seconds(0), 1.5) << "one host has all";
+  EXPECT_DOUBLE_EQ(seconds(2), 1.5);
+  EXPECT_DOUBLE_EQ(seconds(1), 10);
+}
+
 TEST_F(MessageTimeTest, NothingIsHiddenOnTheLaneThatComputes) {
   const ValueId summed = sum(squares(), false);
   squares();
@@ -55,28 +70,11 @@ TEST_F(MessageTimeTest, CollectivesGoOneAfterTheOther) {
   EXPECT_DOUBLE_EQ(time().step_seconds, 4);
 }
 
-class RankedSession : public ::testing::Test {
- protected:
-  RankedSession() : model_(testing::two_layer_bert()) {}
-  SessionOptions options(int64_t ranks, int64_t stage, int64_t micro_batches = 1) const {
-    TrainingArguments args;
-    args.gradient_accumulation_steps = micro_batches;
-    SessionOptions options;
-    options.step = step_options_of(resolved(args));
-    options.step.ranks.world_size = ranks;
-    options.step.ranks.zero_stage = stage;
-    options.step.ranks.zero_persistence_threshold = 0;
-    options.train = {.tokens = 1024, .sequences = 8, .longest_sequence = 128};
-    return options;
-  }
-  BertForSequenceClassification model_;
-  MachineLimits machine_ = {.fp32_flops = 1e11, .bf16_flops = 4e11, .bytes_per_second = 1e10};
-  RankLink link_ = {.latency_seconds = 1e-5, .bytes_per_second = 1e9, .source = "test"};
-};
+using testing::RankedSession;
 
 TEST_F(RankedSession, OneRankSendsNothing) {
   const Session session(model_, options(1, 0));
-  EXPECT_TRUE(step_traffic(session).empty());
+  EXPECT_TRUE(step_traffic(session).kinds.empty());
   EXPECT_EQ(format_traffic({}), "");
   const StepTime time = least_step_time(session, machine_);
   EXPECT_FALSE(time.lacks_messages);
@@ -88,7 +86,7 @@ TEST_F(RankedSession, TrafficIsWhatTheStepSends) {
     for (const int64_t micro_batches : {1, 3}) {
       const Session session(model_, options(4, stage, micro_batches));
       double bytes = 0;
-      for (const RankTraffic& one : step_traffic(session)) bytes += one.bytes;
+      for (const RankTraffic& one : step_traffic(session).kinds) bytes += one.bytes;
       EXPECT_EQ(bytes, static_cast<double>(session.sent_bytes_in_step(0))) << "stage " << stage;
     }
   }
@@ -96,17 +94,18 @@ TEST_F(RankedSession, TrafficIsWhatTheStepSends) {
 
 // In front of a step each rank sends a word to the next, for every other rank; one rank has nobody to tell.
 TEST_F(RankedSession, AStepBeginsWithAWordAboutStops) {
-  const RankTraffic words = step_traffic(Session(model_, options(4, 0))).back();
+  const RankTraffic words = step_traffic(Session(model_, options(4, 0))).kinds.back();
   EXPECT_EQ(words.name, "agree_on_stop");
   EXPECT_EQ(words.runs, 1);
   EXPECT_EQ(words.messages, 3);
   EXPECT_EQ(words.bytes, 3 * static_cast<double>(kStopWordBytes));
   SessionOptions alone = options(4, 0);
   alone.step.ranks.local_sgd_steps = 2;
-  EXPECT_EQ(step_traffic(Session(model_, alone)).back().messages, 1.5) << "in front of every other step";
+  EXPECT_EQ(step_traffic(Session(model_, alone)).kinds.back().messages, 1.5)
+      << "in front of every other step";
   const Session session(model_, options(4, 0));
   MessageTime time{.link = link_};
-  add_agreements(session, time);
+  add_messages_in_front(session, time);
   EXPECT_DOUBLE_EQ(time.seconds, 3 * (link_.latency_seconds + kStopWordBytes / link_.bytes_per_second));
   EXPECT_EQ(time.hidden_share(), 0) << "nothing computes meanwhile";
 }
@@ -144,6 +143,37 @@ TEST_F(RankedSession, OverlapIsThatOfTheMethod) {
   EXPECT_LT(hidden(2), 0.001);
 }
 
+// Over a link between hosts of two ranks: a ring of all goes over it as a whole; one that stays within hosts goes over the other.
+// Parts of groups go over it from both ranks of a host, which share it.
+TEST_F(RankedSession, MessagesBetweenHostsGoOverTheirLink) {
+  RankLink link = link_;
+  link.between_hosts = HostLink{.latency_seconds = 0, .bytes_per_second = 1e6};
+  const auto seconds = [&](SessionOptions options, int64_t ranks_per_host) {
+    options.step.ranks.ranks_per_host = ranks_per_host;
+    const Session session(model_, options);
+    const StepTime time = least_step_time(session, machine_, {}, &link);
+    EXPECT_NEAR(time.messages->seconds, message_seconds_in_step(session, link), 1e-9);
+    return time.messages->seconds;
+  };
+  const auto sent = [&](const SessionOptions& options, const char* kind) {
+    return kinds_of(step_traffic(Session(model_, options))).at(kind);
+  };
+  const SessionOptions all = options(4, 0);
+  EXPECT_NEAR(seconds(all, 2), (sent(all, "all_reduce").bytes + sent(all, "agree_on_stop").bytes) / 1e6,
+              1e-9);
+  EXPECT_LT(seconds(all, 4), seconds(all, 2) / 100);
+  SessionOptions grouped = options(4, 3);
+  grouped.step.ranks.zero_group_size = 2;
+  const double within = sent(grouped, "all_gather").bytes / link.bytes_per_second +
+                        sent(grouped, "all_gather").messages * link.latency_seconds +
+                        sent(grouped, "reduce_scatter").bytes / link.bytes_per_second +
+                        sent(grouped, "reduce_scatter").messages * link.latency_seconds;
+  const double between = 2 * sent(grouped, "all_reduce_across_groups").bytes +
+                         sent(grouped, "all_reduce").bytes + sent(grouped, "agree_on_stop").bytes;
+  constexpr double kNormWithinAGroup = 1e-4;  // which is taken to go between hosts here, as the loss does
+  EXPECT_NEAR(seconds(grouped, 2), within + between / 1e6, kNormWithinAGroup);
+}
+
 // As plans of each would have it. (Of so small a model a gathered layer is as large as what stage 3 saves.)
 TEST_F(RankedSession, MethodsAreWhatPlansSayOfThem) {
   const auto methods = compare_rank_methods(model_, options(4, 1), [&](const Session& session) {
@@ -164,6 +194,23 @@ TEST_F(RankedSession, MethodsAreWhatPlansSayOfThem) {
   EXPECT_NE(format_rank_methods(methods, true).find("zero_stage 2"), std::string::npos);
   EXPECT_EQ(to_json(methods, true)[0]["sent_bytes_in_step"], methods[0].sent_bytes);
   EXPECT_FALSE(to_json(methods, false)[0].contains("step_seconds"));
+  EXPECT_FALSE(methods[0].between_hosts_bytes) << "one host has all";
+  EXPECT_FALSE(contains(format_rank_methods(methods, false), "between hosts"));
+}
+
+// The ring of data parallel leaves a host by one rank, which sends what it sends there.
+TEST_F(RankedSession, MethodsOnSeveralHostsSayWhatGoesBetweenThem) {
+  SessionOptions on_hosts = options(4, 1);
+  on_hosts.step.ranks.ranks_per_host = 2;
+  on_hosts.step.ranks.zero_group_size = 2;
+  const auto methods = compare_rank_methods(model_, on_hosts, [](const Session&) { return StepTime{}; });
+  ASSERT_EQ(methods.size(), 7U);
+  EXPECT_NEAR(static_cast<double>(*methods[0].between_hosts_bytes),
+              static_cast<double>(methods[0].sent_bytes), 0.01 * static_cast<double>(methods[0].sent_bytes));
+  EXPECT_EQ(methods[6].name, "zero_stage 3, groups of 2");
+  EXPECT_LT(*methods[6].between_hosts_bytes, *methods[3].between_hosts_bytes / 3);
+  EXPECT_TRUE(contains(format_rank_methods(methods, false), "between hosts"));
+  EXPECT_EQ(to_json(methods, false)[6]["between_hosts_bytes_in_step"], *methods[6].between_hosts_bytes);
 }
 
 TEST_F(RankedSession, AMethodThatTheRunCannotHaveSaysWhy) {

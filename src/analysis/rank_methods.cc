@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -54,6 +55,8 @@ std::vector<RankMethod> compare_rank_methods(const Model& model, const SessionOp
       const Session session(model, base);
       method.arena_bytes = session.plan().arena_bytes();
       method.sent_bytes = session.sent_bytes_in_step(0);
+      if (const StepTraffic traffic = step_traffic(session); traffic.has_several_hosts)
+        method.between_hosts_bytes = std::llround(traffic.between_hosts_bytes());
       method.time = time_of(session);
     } catch (const UserError& error) {
       method.refusal = error.what();
@@ -65,8 +68,11 @@ std::vector<RankMethod> compare_rank_methods(const Model& model, const SessionOp
 std::string format_rank_methods(const std::vector<RankMethod>& methods, bool has_times) {
   std::string text = "Of a rank, by the way in which ranks share a step (--zero_stage)\n";
   size_t width = 14;
+  const bool has_several_hosts = std::ranges::any_of(
+      methods, [](const RankMethod& method) { return method.between_hosts_bytes.has_value(); });
   for (const RankMethod& method : methods) width = std::max(width, method.name.size() + 2);
-  text += fmt::format("  {:<{}}{:>14}{:>16}{}\n", "", width, "arenas", "sent in a step",
+  text += fmt::format("  {:<{}}{:>14}{:>16}{}{}\n", "", width, "arenas", "sent in a step",
+                      has_several_hosts ? fmt::format("{:>16}", "between hosts") : "",
                       has_times ? fmt::format("{:>12}{:>22}", "step", "without overlap") : "");
   for (const RankMethod& method : methods) {
     if (!method.refusal.empty()) {
@@ -75,6 +81,7 @@ std::string format_rank_methods(const std::vector<RankMethod>& methods, bool has
     }
     text += fmt::format("  {:<{}}{:>14}{:>16}", method.name, width, format_bytes(method.arena_bytes),
                         format_bytes(method.sent_bytes));
+    if (method.between_hosts_bytes) text += fmt::format("{:>16}", format_bytes(*method.between_hosts_bytes));
     if (has_times) {
       const StepTime& time = method.time;
       const std::string unhidden =
@@ -95,6 +102,7 @@ nlohmann::json to_json(const std::vector<RankMethod>& methods, bool has_times) {
     } else {
       one["arena_bytes"] = method.arena_bytes;
       one["sent_bytes_in_step"] = method.sent_bytes;
+      if (method.between_hosts_bytes) one["between_hosts_bytes_in_step"] = *method.between_hosts_bytes;
       if (has_times) one.update(to_json(method.time));
     }
     all.push_back(std::move(one));

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,8 @@ struct RankMethod {
   std::string refusal = {};  // why the run cannot have it; the rest is then 0
   int64_t arena_bytes = 0;
   int64_t sent_bytes = 0;  // in a step, by the first rank; of local SGD on average
+  // The same over the links between hosts, by the rank that sends most there; none where one host has all ranks.
+  std::optional<int64_t> between_hosts_bytes = {};
   StepTime time = {};
 };
 
@@ -28,7 +31,8 @@ std::vector<RankMethod> compare_rank_methods(const Model& model, const SessionOp
 
 // A line a method. The times only where they are of this machine and its link or bounds of them (`has_times`).
 std::string format_rank_methods(const std::vector<RankMethod>& methods, bool has_times);
-// [{"name", "arena_bytes", "sent_bytes_in_step", …}] with what to_json(StepTime) has, or {"name", "refusal"}
+// [{"name", "arena_bytes", "sent_bytes_in_step", of several hosts "between_hosts_bytes_in_step", …}] with what
+// to_json(StepTime) has, or {"name", "refusal"}
 nlohmann::json to_json(const std::vector<RankMethod>& methods, bool has_times);
 
 }  // namespace shoehorn

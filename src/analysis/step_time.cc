@@ -58,7 +58,9 @@ StepTime time_of_step(const Session& session, const std::optional<SampleLengths>
                       const RankLink* link,
                       const std::function<double(const OpContext& node, double runs)>& node_seconds) {
   StepTime time;
-  if (link != nullptr) time.messages.emplace().link = *link;
+  const RankOptions& ranks = session.options().step.ranks;
+  if (link != nullptr) time.messages = MessageTime{.link = *link, .ranks_of_host = ranks.ranks_of_host()};
+  if (ranks.world_size > 1) time.sent = step_traffic(session);
   for (const Program& program : session.family().programs) {
     const double runs = session.calls_in_step(program);
     if (runs == 0) continue;
@@ -79,7 +81,7 @@ StepTime time_of_step(const Session& session, const std::optional<SampleLengths>
     }
   }
   if (time.messages) {
-    add_agreements(session, *time.messages);
+    add_messages_in_front(session, *time.messages);
     time.seconds = time.messages->step_seconds;
   }
   return time;
@@ -152,12 +154,12 @@ StepTime calibrated_step_time(const Session& session, const OpCosts& costs,
   return time;
 }
 
-std::string format_step_time(const StepTime& time) {
-  std::string text =
 std::string error_text(const StepTime& time) {
   return fmt::format(" ± {:.0f} %", std::ceil(100 * time.error));
 }
 
+std::string format_step_time(const StepTime& time) {
+  std::string text =
       time.is_calibrated
           ? fmt::format("{:.3f} s{} (calibrated)", time.seconds, error_text(time))
           : fmt::format("no less than {:.3f} s by the machine's rates (not calibrated)", time.seconds);

@@ -39,6 +39,7 @@ struct StepTime {
   // else of what a rank computes, and `lacks_messages`.
   std::optional<MessageTime> messages = {};
   bool lacks_messages = false;
+  std::optional<StepTraffic> sent = {};  // of several ranks
 };
 
 // Of ranks that are linked by `link`; null: nobody knows how, or there is one rank. With lengths, and batches that are not
@@ -57,9 +58,9 @@ StepTime calibrated_step_time(const Session& session, const OpCosts& costs,
                               const std::optional<SampleLengths>& lengths = {},
                               const RankLink* link = nullptr);
 
-// "0.123 s ± 4 %", or "no less than 0.123 s by the machine's rates (not calibrated)"; of several ranks with what their
 // " ± 4 %", of a calibrated time.
 std::string error_text(const StepTime& time);
+// "0.123 s ± 4 %", or "no less than 0.123 s by the machine's rates (not calibrated)"; of several ranks with what their
 // messages are of it, or that they are not in it.
 std::string format_step_time(const StepTime& time);
 // {"step_seconds", "step_seconds_are": "calibrated" or "lower bound", "step_seconds_error", "unmeasured_share", "messages"}; the

@@ -5,7 +5,7 @@
 
 #include "analysis/anatomy_page.h"
 #include "analysis/memory_chart.h"
-#include "analysis/message_time.h"
+#include "analysis/rank_traffic.h"
 #include "arguments/command_options.h"
 #include "base/error.h"
 #include "base/format.h"
@@ -80,7 +80,7 @@ struct Anatomy {
   MemoryAnatomy memory;
   OperationAnatomy operations;
   AreaChart along_step;
-  std::vector<RankTraffic> traffic;  // of several ranks
+  StepTraffic traffic;  // of several ranks
 };
 
 Anatomy take_apart(const TrainingArguments& args, const Model& model, Dataset data, bool is_inference,
@@ -93,7 +93,7 @@ Anatomy take_apart(const TrainingArguments& args, const Model& model, Dataset da
     Trainer trainer(model, args, std::move(is_inference ? none : data), std::move(is_inference ? data : none),
                     {.progress = measured_steps_progress(args),
                      .backend = backend,
-                     .caller_bytes = planned_mpi_memory(args.world_size, true).bytes,
+                     .caller_bytes = planned_mpi_memory(args, true).bytes,
                      .write_profile = false});
     anatomy.step = fmt::format("{} step, {}", is_inference ? "Evaluation" : "Training",
                                describe_random_step(trainer.arguments()));
@@ -121,7 +121,7 @@ Anatomy take_apart(const TrainingArguments& args, const Model& model, Dataset da
 
 std::string page_of(const Anatomy& anatomy, const TrainingArguments& args) {
   return anatomy_page(fmt::format("Anatomy of a step: {}", args.model_name_or_path), anatomy.step,
-                      anatomy.along_step, anatomy.memory, anatomy.operations);
+                      anatomy.along_step, anatomy.memory, anatomy.operations, anatomy.traffic);
 }
 
 }  // namespace
@@ -154,7 +154,10 @@ int run_anatomy(const std::vector<std::string>& words) {
                                    {"operations", to_json(anatomy.operations)}};
   if (anatomy.memory.measured_bytes > 0)
     result["memory_process_measured_bytes"] = anatomy.memory.measured_bytes;
-  if (args.world_size > 1) result["sent_in_step"] = to_json(anatomy.traffic);
+  if (args.world_size > 1) {
+    result["sent_in_step"] = to_json(anatomy.traffic.kinds);
+    result["sent_by_link"] = link_bytes_to_json(anatomy.traffic);
+  }
   write_report(options, [&] { return page_of(anatomy, args); });
   std::string text = anatomy.step + "\n" + format_memory_anatomy(anatomy.memory) + "\n" +
                      format_operation_anatomy(anatomy.operations);

@@ -90,7 +90,11 @@ nlohmann::json json_of(const Plan& plan) {
   result["program"] = program_hash(plan.session());
   const StepOptions& step = plan.session().options().step;
   if (!step.recompute_set.empty()) result["recompute_set"] = step.recompute_set;
-  if (args.world_size > 1) result["sent_in_step"] = to_json(step_traffic(plan.session()));
+  if (args.world_size > 1) {
+    const StepTraffic traffic = step_traffic(plan.session());
+    result["sent_in_step"] = to_json(traffic.kinds);
+    result["sent_by_link"] = link_bytes_to_json(traffic);
+  }
   if (step.ranks.stage() == 3) {
     result["zero_prefetch_layers"] = step.ranks.zero_prefetch_layers;
     result["zero_persistence_threshold"] = step.ranks.zero_persistence_threshold;
@@ -171,8 +175,8 @@ int run_plan(const std::vector<std::string>& words) {
     lengths = sample_lengths(task.train, args.per_device_train_batch_size);
   }
   const int64_t samples = task.has_samples ? task.train.epoch_size() : 0;
-  const MpiMemory mpi = planned_mpi_memory(args.world_size, backend->can_run());
-  const PlannedLink link = planned_link(options, args.world_size, backend->can_run());
+  const MpiMemory mpi = planned_mpi_memory(args, backend->can_run());
+  const PlannedLink link = planned_link(options, args, machine);
   StepTimer timer(machine, lengths, link.link);
   std::optional<Trainer> trainer(
       std::in_place, model, args, std::move(task.train), std::move(task.validation),

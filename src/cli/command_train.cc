@@ -10,6 +10,7 @@
 #include <optional>
 #include <utility>
 
+#include "analysis/rank_traffic.h"
 #include "arguments/argument_table.h"
 #include "arguments/command_options.h"
 #include "arguments/idle_settings.h"
@@ -94,7 +95,11 @@ void check_old_checkpoints(const TrainingArguments& args) {
 // `shoehorn topo` measured.
 std::function<std::optional<double>(const Session& session)> rank_step_seconds(const TrainingArguments& args,
                                                                                const Dataset& samples) {
-  const std::optional<RankLink> link = has_open_gathering(args) ? load_link().link : std::nullopt;
+  const bool is_open = has_open_gathering(args);
+  // Where hosts have other numbers of ranks, nobody says which messages leave them.
+  const bool on_several_hosts = ranks_of_host(args) < args.world_size;
+  const std::optional<RankLink> link =
+      is_open && args.ranks_per_host ? load_link(on_several_hosts).link : std::nullopt;
   if (!link) return {};
   std::optional<SampleLengths> lengths;
   if (!args.pad_to_max_length && samples.size() > 0)
@@ -102,6 +107,13 @@ std::function<std::optional<double>(const Session& session)> rank_step_seconds(c
   const auto machine = std::make_shared<const PlannedMachine>(make_backend());
   return [machine, timer = std::make_shared<const StepTimer>(*machine, lengths, link)](
              const Session& session) { return timer->seconds_on_ranks(session); };
+}
+
+// A line below the forecast of a rank on one of several hosts.
+std::string format_link_bytes(const Session& session) {
+  const StepTraffic traffic = step_traffic(session);
+  return traffic.has_several_hosts ? fmt::format("  {:<30}{}\n", "sent by link", link_bytes_text(traffic))
+                                   : "";
 }
 
 TrainerOptions trainer_options(const TrainingArguments& args, const ModelSource& source,
@@ -294,11 +306,11 @@ int run_train(const std::vector<std::string>& words) {
   });
   Trainer& trainer = *planned;
   if (is_main) trainer.add_callback(std::make_shared<ArgumentsFile>(given));
-  print_text(args, fmt::format("{}{}{}{}\n{}{}", format_found_batch_size(args, trainer.arguments()),
+  print_text(args, fmt::format("{}{}{}{}\n{}{}{}", format_found_batch_size(args, trainer.arguments()),
                                format_batch(trainer.arguments(), trainer.steps()),
                                shown_class_weights(trainer), describe(thread_count()),
                                format_precision(args, trainer.session().backend().machine()),
-                               format_forecast(trainer.forecast())));
+                               format_forecast(trainer.forecast()), format_link_bytes(trainer.session())));
   const TrainOutput output = trainer.train();
   if (output.stop_signal != 0) {
     if (ranks != nullptr) ranks->finish();

@@ -164,7 +164,7 @@ void open_fit(const CommandOptions& options, const std::string& machine, OpenedF
   }
   const std::optional<OpCosts>& costs = opened.calibration.costs;
 
-  const PlannedLink link = planned_link(options, task.arguments.world_size, backend->can_run());
+  const PlannedLink link = planned_link(options, task.arguments, opened.planned);
   space.knows_link = link.link.has_value();
   FitReport& report = found.report;
   report.allowed = opened.allowed;

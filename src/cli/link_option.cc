@@ -5,9 +5,71 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/plural.h"
 #include "lab/link_measurement.h"
 
 namespace shoehorn {
+
+namespace {
+
+constexpr const char* kLinkFlag = "--link_bandwidth";
+
+// NVLink, whose figure is of both ways.
+std::optional<RankLink> link_of_device(const Device& device) {
+  constexpr double kWays = 2;
+  const double both_ways = device.figure("link");
+  if (both_ways == 0) return std::nullopt;
+  return RankLink{
+      .bytes_per_second = both_ways / kWays,
+      .source = fmt::format("of {}'s data sheet (half of {:.0f} GB/s, which count both ways; no latency)",
+                            device.title, both_ways / 1e9)};
+}
+
+// As measured, or within a host by the data sheet.
+LoadedLink known_link(const PlannedMachine& machine, bool on_several_hosts) {
+  if (machine.backend->can_run()) return load_link(on_several_hosts);
+  std::optional<RankLink> link = machine.device ? link_of_device(*machine.device) : std::nullopt;
+  if (link && !on_several_hosts) return {.link = std::move(link)};
+  return {.notice =
+              fmt::format("The link between {} of another machine is not known: --link_bandwidth says it\n",
+                          on_several_hosts ? "hosts" : "ranks")};
+}
+
+// `known`: within a host.
+RankLink with_given(std::optional<RankLink> known, const RankLink& given, bool on_several_hosts) {
+  if (!on_several_hosts) return given;
+  RankLink link = known.value_or(given);
+  link.between_hosts = HostLink{given.latency_seconds, given.bytes_per_second, given.source};
+  return link;
+}
+
+std::string hosts_text(const TrainingArguments& args, const Backend& backend) {
+  const bool shares_memory = backend.machine().device_is_host && !args.memory_budget;
+  const char* share = shares_memory ? ", of whose memory each has its share" : "";
+  if (args.ranks_per_host)
+    return fmt::format("A host has {}{}\n", plural(ranks_of_host(args), "rank"), share);
+  return fmt::format("One host is taken to have all {} ranks{}; --ranks_per_host says how many a host has\n",
+                     args.world_size, share);
+}
+
+std::string link_text(const RankLink& link) {
+  const auto name = [](const std::string& source) {
+    return source == kLinkFlag ? fmt::format("that {} says", source) : source;
+  };
+  if (!link.between_hosts)
+    return fmt::format("Messages by the link {}: {}\n", name(link.source), format_link(link));
+  const HostLink& between = *link.between_hosts;
+  const std::string within =
+      link.source == between.source
+          ? "no other is known within a host"
+          : fmt::format("within a host by the link {}: {}", name(link.source), format_link(link));
+  return fmt::format(
+      "Messages between hosts by the link {}: {}; {}\n", name(between.source),
+      format_link({.latency_seconds = between.latency_seconds, .bytes_per_second = between.bytes_per_second}),
+      within);
+}
+
+}  // namespace
 
 std::vector<ArgumentSpec> link_rows() {
   return {
@@ -15,7 +77,8 @@ std::vector<ArgumentSpec> link_rows() {
        .kind = ArgumentKind::kNumber,
        .value = "GBIT",
        .help =
-           "Gbit/s at which a rank sends to the next; unless given as `shoehorn topo` measured it on ranks"},
+           "Gbit/s at which a rank sends to the next, on several hosts (--ranks_per_host) a host to another; unless given as "
+           "`shoehorn topo` measured it on ranks"},
       {.name = "link_latency",
        .kind = ArgumentKind::kNumber,
        .standard = 0.0,
@@ -41,30 +104,25 @@ std::optional<RankLink> given_link(const CommandOptions& options) {
                      is_given ? "" : " alone");
   }
   if (!is_given) return std::nullopt;
-  return link_of(bandwidth, latency, "--link_bandwidth");
+  return link_of(bandwidth, latency, kLinkFlag);
 }
 
-PlannedLink planned_link(const CommandOptions& options, int64_t ranks, bool is_here) {
-  PlannedLink planned{.link = given_link(options)};
-  if (ranks == 1) return {};
-  const bool is_given = planned.link.has_value();
-  if (!is_given && is_here) {
-    LoadedLink loaded = load_link();
-    planned.link = std::move(loaded.link);
-    planned.text = std::move(loaded.notice);
-  } else if (!is_given) {
-    planned.text = "The link between ranks of another machine is not known: --link_bandwidth says it\n";
-  }
-  if (planned.link) {
-    planned.text = fmt::format("Messages by the link {}: {}\n",
-                               is_given ? "that --link_bandwidth says" : planned.link->source,
-                               format_link(*planned.link));
-  }
-  return planned;
+PlannedLink planned_link(const CommandOptions& options, const TrainingArguments& args,
+                         const PlannedMachine& machine) {
+  const std::optional<RankLink> given = given_link(options);
+  if (args.world_size == 1) return {};
+  const bool on_several_hosts = ranks_of_host(args) < args.world_size;
+  LoadedLink known = known_link(machine, on_several_hosts && !given);
+  if (given) known.link = with_given(std::move(known.link), *given, on_several_hosts);
+  std::string text =
+      hosts_text(args, *machine.backend) + (known.link ? link_text(*known.link) : known.notice);
+  return {.link = std::move(known.link), .text = std::move(text)};
 }
 
-MpiMemory planned_mpi_memory(int64_t ranks, bool is_here) {
-  return mpi_memory(ranks, ranks > 1 && is_here ? load_link().mpi : std::nullopt);
+MpiMemory planned_mpi_memory(const TrainingArguments& args, bool is_here) {
+  const bool on_several_hosts = ranks_of_host(args) < args.world_size;
+  return mpi_memory(args.world_size,
+                    args.world_size > 1 && is_here ? load_link(on_several_hosts).mpi : std::nullopt);
 }
 
 }  // namespace shoehorn

@@ -7,6 +7,7 @@
 
 #include "analysis/message_time.h"
 #include "arguments/command_options.h"
+#include "cli/planned_machine.h"
 #include "lab/mpi_memory.h"
 
 namespace shoehorn {
@@ -20,14 +21,16 @@ std::optional<RankLink> given_link(const CommandOptions& options);
 
 struct PlannedLink {
   std::optional<RankLink> link = {};
-  std::string text = {};  // which it is, or why it is not known
+  std::string text = {};  // which hosts there are; which it is, or why it is not known
 };
 
-// Of a plan of `ranks`: as given, else (`is_here`: of a plan for this machine) as measured from this host (lab/link_measurement.h).
-// Nothing of one rank. UserError for a link that is none.
-PlannedLink planned_link(const CommandOptions& options, int64_t ranks, bool is_here);
+// Of a plan of ranks: as given, else for this machine as measured from this host (lab/link_measurement.h), for one of the catalogue by
+// its data sheet. Of ranks on several hosts (--ranks_per_host) the flags give the link between these. The text says who is on which
+// host, too. Nothing of one rank. UserError for a link that is none.
+PlannedLink planned_link(const CommandOptions& options, const TrainingArguments& args,
+                         const PlannedMachine& machine);
 
-// What MPI adds to the memory of each of so many ranks, which are not there; `is_here` as above.
-MpiMemory planned_mpi_memory(int64_t ranks, bool is_here);
+// What MPI adds to the memory of each rank, which are not there; `is_here`: of a plan for this machine.
+MpiMemory planned_mpi_memory(const TrainingArguments& args, bool is_here);
 
 }  // namespace shoehorn

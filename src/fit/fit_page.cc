@@ -37,6 +37,7 @@ void add_facts(HtmlPage& page, const FitReport& report) {
       {"peak of the process", format_bytes(chosen.process_bytes)},
       {kind, seconds_text(chosen_step_seconds(report))}};
   for (auto& fact : times_of_run(report)) facts.push_back(std::move(fact));
+  if (chosen.time.sent) facts.emplace_back("sent in a step", link_bytes_text(*chosen.time.sent));
   facts.emplace_back("changes", tier_name(chosen.run.tier));
   page.add_facts(facts);
 }

@@ -172,6 +172,11 @@ nlohmann::json plan_json(const FitReport& report, const PlannedCandidate& plan, 
       {"process_peak_bytes", plan.process_bytes},
       {"tier", tier_name(plan.run.tier)}};
   if (measured == nullptr && plan.time.is_calibrated) json["step_seconds_error"] = plan.time.error;
+  if (plan.time.sent) {
+    json["sent_in_step"] = to_json(plan.time.sent->kinds);
+    json["sent_by_link"] = link_bytes_to_json(*plan.time.sent);
+    json["messages"] = plan.time.messages ? to_json(*plan.time.messages) : nlohmann::json();
+  }
   if (report.samples_in_epoch > 0) {
     const double epoch = epoch_seconds(report, seconds);
     json["epoch_seconds"] = epoch;
@@ -295,6 +300,7 @@ std::string format_fit(const FitReport& report) {
   const FitResult& result = report.result;
   const PlannedCandidate& chosen = report.best[*report.chosen];
   const MeasuredStep* measured = measured_of(report, *report.chosen);
+  const bool may_measure = report.not_measured.empty() && report.device.empty() && !chosen.time.sent;
   std::string text =
       fmt::format("Fits {}, as {} of {} {}\n", format_bytes(report.budget_bytes), result.fitting.size(),
                   plural(result.plans, "plan"), result.fitting.size() == 1 ? "does" : "do");
@@ -306,8 +312,10 @@ std::string format_fit(const FitReport& report) {
                         format_step_time(chosen.time));
   } else {
     text += fmt::format("  step                 {}{}\n", format_step_time(chosen.time),
-                        report.not_measured.empty() ? "; --verify 3 measures" : "");
+                        may_measure ? "; --verify 3 measures" : "");
   }
+  if (chosen.time.sent)
+    text += fmt::format("  sent in a step       {}\n", link_bytes_text(*chosen.time.sent));
   for (const auto& [what, time] : times_of_run(report)) text += fmt::format("  {:<20} {}\n", what, time);
   for (const MeasuredStep& other : report.measured) {
     if (other.index == *report.chosen) continue;

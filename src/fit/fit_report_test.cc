@@ -159,6 +159,30 @@ TEST_F(FitReportTest, WhatIsCalibratedHasItsErrorEverywhere) {
   EXPECT_TRUE(contains(format_fit(report_), "  epoch                4:00\n"));
 }
 
+// Of several ranks: what goes over which link, and the step with the messages beside the computation and without that.
+TEST_F(FitReportTest, WhatRanksSendIsToldByLink) {
+  EXPECT_FALSE(contains(format_fit(report_), "sent in a step"));
+  EXPECT_FALSE(to_json(report_)["chosen"].contains("sent_by_link"));
+  StepTime& time = report_.best[0].time;
+  time.sent = StepTraffic{
+      .kinds = {{.name = "all_reduce", .within_host_bytes = 1 << 20, .between_hosts_bytes = 2 << 20}},
+      .ranks_of_host = 4,
+      .has_several_hosts = true,
+      .rank = 3};
+  time.lacks_messages = true;
+  EXPECT_TRUE(
+      contains(format_fit(report_),
+               "  sent in a step       1.00 MiB within its host and 2.00 MiB between hosts by rank 3, "));
+  EXPECT_FALSE(contains(format_fit(report_), "--verify")) << "no step of several ranks is run";
+  EXPECT_TRUE(contains(fit_page(report_), "2.00 MiB between hosts by rank 3"));
+  EXPECT_TRUE(to_json(report_)["chosen"]["messages"].is_null()) << "nobody knows the link";
+  time.messages = MessageTime{.seconds = 0.5, .computing_seconds = 1, .step_seconds = 1.2};
+  const nlohmann::json chosen = to_json(report_)["chosen"];
+  EXPECT_EQ(chosen["sent_in_step"]["all_reduce"]["between_hosts_bytes"], 2 << 20);
+  EXPECT_EQ(chosen["sent_by_link"]["rank"], 3);
+  EXPECT_EQ(chosen["messages"]["step_seconds_without_overlap"], 1.5);
+}
+
 TEST_F(FitReportTest, WhatCouldNotBeRunIsNamed) {
   EXPECT_TRUE(contains(format_fit(report_), "--verify 3 measures"));
   report_.not_measured = {{"[x] expected a, got b", 1}};

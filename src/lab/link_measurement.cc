@@ -28,7 +28,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kLinkFormat = 3;
+constexpr int kLinkFormat = 4;
 constexpr const char* kLinkFolder = "links";
 
 constexpr size_t kShortMessage = 8;
@@ -177,6 +177,41 @@ nlohmann::json load_to_json(const LinkLoad& load) {
   return {{"spread", load.spread}, {"ranks", std::move(ranks)}, {"disturbance", disturbance(load)}};
 }
 
+bool is_of_several_hosts(const LinkMeasurement& measurement) {
+  return std::ranges::any_of(measurement.hosts,
+                             [&](const std::string& host) { return host != measurement.hosts[0]; });
+}
+
+// The median pair of ranks on one host, whatever the others do; none where every rank has a host of its own.
+std::optional<RankLink> link_of_pairs_on_a_host(const LinkMeasurement& measurement) {
+  std::vector<double> latencies, bandwidths;
+  std::vector<std::string> hosts;
+  for (const RankPair& pair : measurement.pairs) {
+    const std::string& host = measurement.hosts[static_cast<size_t>(pair.from)];
+    if (host != measurement.hosts[static_cast<size_t>(pair.to)]) continue;
+    latencies.push_back(pair.latency_seconds);
+    bandwidths.push_back(pair.bytes_per_second);
+    if (std::ranges::find(hosts, host) == hosts.end()) hosts.push_back(host);
+  }
+  if (hosts.empty()) return std::nullopt;
+  return RankLink{
+      .latency_seconds = median(latencies),
+      .bytes_per_second = median(bandwidths),
+      .source = fmt::format("measured between pairs of ranks on {}, one at a time", fmt::join(hosts, ", "))};
+}
+
+nlohmann::json link_to_json(const RankLink& link) {
+  return {{"latency_seconds", link.latency_seconds},
+          {"bytes_per_second", link.bytes_per_second},
+          {"source", link.source}};
+}
+
+RankLink link_from_json(const nlohmann::json& json) {
+  return {.latency_seconds = json.at("latency_seconds").get<double>(),
+          .bytes_per_second = json.at("bytes_per_second").get<double>(),
+          .source = json.at("source").get<std::string>()};
+}
+
 bool has_undisturbed(const std::filesystem::path& path) {
   const CachedJson file = load_cached_json(path);
   if (!file.content) return false;
@@ -184,6 +219,43 @@ bool has_undisturbed(const std::filesystem::path& path) {
     return file.content->at("format") == kLinkFormat && file.content->at("load").at("disturbance") == "";
   } catch (const nlohmann::json::exception&) {
     return false;
+  }
+}
+
+// What a file of the cache has.
+struct LinkFile {
+  std::optional<RankLink> link = {};         // of the ring
+  std::optional<RankLink> within_host = {};  // where the ring leaves its hosts
+  std::optional<MpiMemory> mpi = {};
+  std::string defect = {};  // why there are none, and what to do
+};
+
+LinkFile read_link_file(const std::string& host, bool has_others) {
+  const std::filesystem::path path = link_path(host, has_others);
+  const auto unusable = [&](const std::string& why) {
+    return LinkFile{
+        .defect = fmt::format(
+            "The link between {} is not known: {}; `shoehorn launch {} topo` measures it, --link_bandwidth says it\n",
+            has_others ? "hosts" : "ranks", why,
+            has_others ? "--hostfile FILE --nproc_per_node N" : "--nproc_per_node N")};
+  };
+  const CachedJson file = load_cached_json(path);
+  if (!file.content) {
+    const std::string nobody =
+        fmt::format("nobody measured it from {}{}", host, has_others ? " to others" : "");
+    return unusable(file.defect.empty() ? nobody : file.defect);
+  }
+  try {
+    if (file.content->at("format") != kLinkFormat)
+      return unusable(fmt::format("{} has another format", path.string()));
+    const nlohmann::json& within_host = file.content->at("link_within_host");
+    const nlohmann::json& mpi = file.content->at("mpi");
+    return {.link = link_from_json(file.content->at("link")),
+            .within_host = within_host.is_null() ? std::nullopt : std::optional(link_from_json(within_host)),
+            .mpi = MpiMemory{.bytes = mpi.at("bytes").get<int64_t>(),
+                             .measured_ranks = mpi.at("measured_ranks").get<int64_t>()}};
+  } catch (const nlohmann::json::exception&) {
+    return unusable(fmt::format("{} is damaged", path.string()));
   }
 }
 
@@ -228,6 +300,7 @@ LinkMeasurement measure_links(const std::shared_ptr<Communicator>& ranks) {
   measurement.all_reduce = measure_all_reduce(ranks);
   measurement.link = fitted_link(measurement.all_reduce, ranks->size());
   measurement.link.source = "measured between " + describe_ranks(measurement.hosts);
+  if (is_of_several_hosts(measurement)) measurement.within_host = link_of_pairs_on_a_host(measurement);
   std::vector<double> spreads;
   for (const AllReducePoint& point : measurement.all_reduce) {
     const double error =
@@ -279,6 +352,10 @@ std::string format_links(const LinkMeasurement& measurement) {
   text += format_table({{"bytes"}, {"µs", true}, {"sent, GB/s", true}, {"µs by the link", true}}, rows);
   text += fmt::format("Link: {}; the curve differs from it by {:.0f} % at most\n",
                       format_link(measurement.link), 100 * measurement.link_error);
+  if (measurement.within_host) {
+    text += fmt::format("The ring leaves its hosts: that is the link between them; within a host {}\n",
+                        format_link(*measurement.within_host));
+  }
   const std::string disturbed = disturbance(measurement.load);
   if (disturbed.empty()) return text;
   return text +
@@ -295,20 +372,24 @@ nlohmann::json to_json(const LinkMeasurement& measurement) {
   }
   for (const AllReducePoint& point : measurement.all_reduce)
     curve.push_back({{"bytes", point.bytes}, {"seconds", point.seconds}, {"spread", point.spread}});
+  nlohmann::json link = link_to_json(measurement.link);
+  link["error"] = measurement.link_error;
   return {{"hosts", measurement.hosts},
           {"pairs", std::move(pairs)},
           {"all_reduce", std::move(curve)},
-          {"link",
-           {{"latency_seconds", measurement.link.latency_seconds},
-            {"bytes_per_second", measurement.link.bytes_per_second},
-            {"source", measurement.link.source},
-            {"error", measurement.link_error}}},
+          {"link", std::move(link)},
+          {"link_within_host",
+           measurement.within_host ? link_to_json(*measurement.within_host) : nlohmann::json()},
           {"load", load_to_json(measurement.load)},
           {"mpi", to_json(measurement.mpi)}};
 }
 
+std::filesystem::path link_path(const std::string& host, bool has_others) {
+  return cached_json_path(kLinkFolder, {host, has_others ? "and others" : "alone"});
+}
+
 bool save_links(const LinkMeasurement& measurement) {
-  const std::filesystem::path path = cached_json_path(kLinkFolder, measurement.hosts.at(0));
+  const std::filesystem::path path = link_path(measurement.hosts.at(0), is_of_several_hosts(measurement));
   if (!disturbance(measurement.load).empty() && has_undisturbed(path)) return false;
   nlohmann::json content = to_json(measurement);
   content["format"] = kLinkFormat;
@@ -316,31 +397,22 @@ bool save_links(const LinkMeasurement& measurement) {
   return true;
 }
 
-LoadedLink load_link() {
+LoadedLink load_link(bool on_several_hosts) {
   const std::string host = host_name();
-  const std::filesystem::path path = cached_json_path(kLinkFolder, host);
-  const auto unusable = [](const std::string& why) {
-    return LoadedLink{
-        .notice = fmt::format(
-            "The link between ranks is not known: {}; `shoehorn launch --nproc_per_node N topo` measures "
-            "it, --link_bandwidth says it\n",
-            why)};
-  };
-  const CachedJson file = load_cached_json(path);
-  if (!file.content) return unusable(file.defect.empty() ? "nobody measured it from " + host : file.defect);
-  try {
-    if (file.content->at("format") != kLinkFormat)
-      return unusable(fmt::format("{} has another format", path.string()));
-    const nlohmann::json& link = file.content->at("link");
-    const nlohmann::json& mpi = file.content->at("mpi");
-    return {.link = RankLink{.latency_seconds = link.at("latency_seconds").get<double>(),
-                             .bytes_per_second = link.at("bytes_per_second").get<double>(),
-                             .source = link.at("source").get<std::string>()},
-            .mpi = MpiMemory{.bytes = mpi.at("bytes").get<int64_t>(),
-                             .measured_ranks = mpi.at("measured_ranks").get<int64_t>()}};
-  } catch (const nlohmann::json::exception&) {
-    return unusable(fmt::format("{} is damaged", path.string()));
+  LinkFile asked = read_link_file(host, on_several_hosts);
+  LinkFile other = read_link_file(host, !on_several_hosts);
+  if (!on_several_hosts) {
+    // What goes on within a host is a part of what goes on between several.
+    const LinkFile& known = asked.link ? asked : other;
+    const std::optional<RankLink>& link = known.within_host ? known.within_host : known.link;
+    return {.link = link, .mpi = known.mpi, .notice = link ? "" : asked.defect};
   }
+  if (!asked.link) return {.mpi = other.mpi, .notice = asked.defect};
+  RankLink link = other.link ? *other.link : asked.within_host.value_or(*asked.link);
+  link.between_hosts = HostLink{.latency_seconds = asked.link->latency_seconds,
+                                .bytes_per_second = asked.link->bytes_per_second,
+                                .source = asked.link->source};
+  return {.link = std::move(link), .mpi = asked.mpi};
 }
 
 }  // namespace shoehorn

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -37,7 +38,9 @@ struct LinkMeasurement {
   // All pairs with from < to of up to kMaxRanksOfPairs ranks; of more the neighbours in the ring.
   std::vector<RankPair> pairs = {};
   std::vector<AllReducePoint> all_reduce = {};  // by bytes
-  RankLink link = {};                           // that explains these best
+  RankLink link = {};  // that explains these best: between hosts where there are several
+  // Of the pairs on one host, one at a time, where ranks are on several hosts; none where none are on one.
+  std::optional<RankLink> within_host = {};
   double link_error = 0;  // the most by which a point differs from it, as a share of the point
   LinkLoad load = {};     // what else ran meanwhile
   MpiMemory mpi = {};     // of the rank that has most; whoever opened the ranks knows it
@@ -62,15 +65,18 @@ std::string format_link(const RankLink& link);
 std::string format_links(const LinkMeasurement& measurement);
 nlohmann::json to_json(const LinkMeasurement& measurement);
 
-// In the user's cache, the last measurement that the first host began: one file a host. One that was disturbed says so in the
-// link's source, and never takes the place of one that was not: false, where nothing is saved.
+// In the user's cache: of each host the last measurement that it began alone, and the last with other hosts, in a file each. One
+// that was disturbed says so in the link's source, and never takes the place of one that was not: false, where nothing is saved.
 bool save_links(const LinkMeasurement& measurement);
 struct LoadedLink {
   std::optional<RankLink> link = {};
   std::optional<MpiMemory> mpi = {};
   std::string notice = {};  // why there are none, and what to do
 };
-// Of this host.
-LoadedLink load_link();
+// Of this host: between ranks on it, or with `on_several_hosts` between it and others, and within a host. A measurement of the one
+// kind says of the other what it can.
+LoadedLink load_link(bool on_several_hosts);
+// The file.
+std::filesystem::path link_path(const std::string& host, bool has_others);
 
 }  // namespace shoehorn

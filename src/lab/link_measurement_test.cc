@@ -49,6 +49,7 @@ LinkMeasurement three_ranks() {
           .pairs = {{0, 1, 1e-6, 4e9}, {0, 2, 5e-5, 1.25e8}, {1, 2, 5e-5, 1.25e8}},
           .all_reduce = {{1024, 1e-4}, {4096, 2e-4}},
           .link = {2e-5, 1e8, "measured between 3 ranks on host-a, host-b"},
+          .within_host = RankLink{1e-6, 4e9, "measured between pairs of ranks on host-a, one at a time"},
           .link_error = 0.1,
           .mpi = {.bytes = int64_t{9} << 20, .measured_ranks = 3}};
 }
@@ -58,6 +59,7 @@ TEST(LinkMeasurementTest, ShowsASquareOfRanks) {
   EXPECT_NE(text.find("  0        X   1.0  50.0\n"), std::string::npos) << text;
   EXPECT_NE(text.find("All-reduce over 3 ranks on host-a, host-b"), std::string::npos) << text;
   EXPECT_NE(text.find("20.0 µs a message and 0.1 GB/s"), std::string::npos) << text;
+  EXPECT_NE(text.find("within a host 1.0 µs a message and 4 GB/s"), std::string::npos) << text;
 }
 
 TEST(LinkMeasurementTest, OfManyRanksShowsNeighbours) {
@@ -92,6 +94,13 @@ class LinkFileTest : public ::testing::Test {
   ~LinkFileTest() override { unsetenv("XDG_CACHE_HOME"); }
   static LinkMeasurement of_this_host() {
     LinkMeasurement measurement = three_ranks();
+    measurement.hosts = {host_name(), host_name(), host_name()};
+    measurement.link = {2e-6, 3e9, "measured between 3 ranks on " + host_name()};
+    measurement.within_host.reset();
+    return measurement;
+  }
+  static LinkMeasurement of_this_host_and_another() {
+    LinkMeasurement measurement = three_ranks();
     measurement.hosts = {host_name(), host_name(), "host-b"};
     return measurement;
   }
@@ -99,18 +108,56 @@ class LinkFileTest : public ::testing::Test {
 };
 
 TEST_F(LinkFileTest, ComesBackOnTheHostThatMeasuredIt) {
-  EXPECT_NE(load_link().notice.find("nobody measured it from " + host_name()), std::string::npos);
+  EXPECT_NE(load_link(false).notice.find("nobody measured it from " + host_name()), std::string::npos);
   save_links(three_ranks());
-  EXPECT_FALSE(load_link().link) << "it is of host-a";
+  EXPECT_FALSE(load_link(false).link) << "it is of host-a";
   save_links(of_this_host());
-  const LoadedLink loaded = load_link();
+  const LoadedLink loaded = load_link(false);
   ASSERT_TRUE(loaded.link) << loaded.notice;
-  EXPECT_EQ(loaded.link->latency_seconds, 2e-5);
-  EXPECT_EQ(loaded.link->bytes_per_second, 1e8);
-  EXPECT_EQ(loaded.link->source, "measured between 3 ranks on host-a, host-b");
+  EXPECT_EQ(loaded.link->latency_seconds, 2e-6);
+  EXPECT_EQ(loaded.link->bytes_per_second, 3e9);
+  EXPECT_EQ(loaded.link->source, "measured between 3 ranks on " + host_name());
+  EXPECT_FALSE(loaded.link->between_hosts);
   ASSERT_TRUE(loaded.mpi);
   EXPECT_EQ(loaded.mpi->bytes, int64_t{9} << 20);
   EXPECT_EQ(loaded.mpi->measured_ranks, 3);
+}
+
+// A host alone and with others are two measurements, neither of which takes the place of the other.
+TEST_F(LinkFileTest, OneHostAndSeveralStandBesideEachOther) {
+  save_links(of_this_host_and_another());
+  EXPECT_EQ(load_link(false).link->source, "measured between pairs of ranks on host-a, one at a time");
+  EXPECT_EQ(load_link(true).link->source, load_link(false).link->source) << "within a host";
+  save_links(of_this_host());
+  EXPECT_EQ(load_link(false).link->latency_seconds, 2e-6);
+  const LoadedLink several = load_link(true);
+  ASSERT_TRUE(several.link && several.link->between_hosts) << several.notice;
+  EXPECT_EQ(several.link->latency_seconds, 2e-6) << "within a host, as measured there alone";
+  EXPECT_EQ(several.link->between_hosts->latency_seconds, 2e-5);
+  EXPECT_EQ(several.link->between_hosts->source, "measured between 3 ranks on host-a, host-b");
+}
+
+TEST_F(LinkFileTest, OneHostSaysNothingOfSeveral) {
+  save_links(of_this_host());
+  const LoadedLink several = load_link(true);
+  EXPECT_FALSE(several.link);
+  EXPECT_NE(
+      several.notice.find("The link between hosts is not known: nobody measured it from " + host_name()),
+      std::string::npos)
+      << several.notice;
+  EXPECT_NE(several.notice.find("--hostfile"), std::string::npos);
+  EXPECT_TRUE(several.mpi) << "what MPI holds is much the same";
+}
+
+// Where no two ranks were on one host, that between hosts is all that is known.
+TEST_F(LinkFileTest, RanksThatAreAloneOnTheirHostsTellTheLinkBetweenThem) {
+  LinkMeasurement apart = of_this_host_and_another();
+  apart.hosts = {host_name(), "host-a", "host-b"};
+  apart.within_host.reset();
+  save_links(apart);
+  EXPECT_EQ(load_link(false).link->latency_seconds, 2e-5);
+  EXPECT_EQ(load_link(true).link->latency_seconds, 2e-5);
+  EXPECT_EQ(load_link(true).link->between_hosts->latency_seconds, 2e-5);
 }
 
 // What was measured while others ran is better than nothing, and no better than what was measured before.
@@ -123,11 +170,11 @@ TEST_F(LinkFileTest, DisturbedTakesThePlaceOfDisturbedOnly) {
   };
   EXPECT_TRUE(save_links(measured(1, 0.5)));
   EXPECT_TRUE(save_links(measured(2, 0.5)));
-  EXPECT_EQ(load_link().link->latency_seconds, 2);
+  EXPECT_EQ(load_link(false).link->latency_seconds, 2);
   EXPECT_TRUE(save_links(measured(3, 0)));
-  EXPECT_EQ(load_link().link->latency_seconds, 3);
+  EXPECT_EQ(load_link(false).link->latency_seconds, 3);
   EXPECT_FALSE(save_links(measured(4, 0.5)));
-  EXPECT_EQ(load_link().link->latency_seconds, 3);
+  EXPECT_EQ(load_link(false).link->latency_seconds, 3);
   EXPECT_NE(format_links(measured(4, 0.5)).find("Something disturbed this: other processes used 0.5 of 1"),
             std::string::npos);
   EXPECT_EQ(format_links(measured(3, 0)).find("disturbed"), std::string::npos);
@@ -135,12 +182,12 @@ TEST_F(LinkFileTest, DisturbedTakesThePlaceOfDisturbedOnly) {
 
 TEST_F(LinkFileTest, DamagedIsNotUsedAndSaysSo) {
   save_links(of_this_host());
-  const std::filesystem::path path = cached_json_path("links", host_name());
+  const std::filesystem::path path = link_path(host_name(), false);
   write_text_atomic(path, "{}");
-  EXPECT_FALSE(load_link().link);
-  EXPECT_NE(load_link().notice.find("is damaged"), std::string::npos);
+  EXPECT_FALSE(load_link(false).link);
+  EXPECT_NE(load_link(false).notice.find("is damaged"), std::string::npos);
   save_cached_json(path, {{"format", 0}});
-  EXPECT_NE(load_link().notice.find("another format"), std::string::npos);
+  EXPECT_NE(load_link(false).notice.find("another format"), std::string::npos);
 }
 
 }  // namespace

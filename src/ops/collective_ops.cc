@@ -140,10 +140,9 @@ Cost chain_cost(const OpContext& context) {
 
 int64_t sent_bytes(const OpContext& context, int64_t rank) {
   const OpKind kind = context.node.kind;
-  if (is_chain(kind)) {  // its end sends nothing
-    const int64_t place = place_in_group(collective(context), rank);
-    const bool is_end = place == (kind == OpKind::kBroadcast ? collective(context).ranks - 1 : 0);
-    return is_end ? 0 : elements_of(collective(context)) * dtype_bytes(context.type(0).dtype);
+  if (is_chain(kind)) {
+    const bool sends = receiver_of(kind, collective(context), rank).has_value();
+    return sends ? elements_of(collective(context)) * dtype_bytes(context.type(0).dtype) : 0;
   }
   const bool adds = kind == OpKind::kAllReduce || kind == OpKind::kReduceScatter;
   const bool tells = kind == OpKind::kAllReduce || kind == OpKind::kAllGather;

@@ -67,4 +67,12 @@ int64_t rank_at_place(const CollectiveAttributes& attributes, int64_t rank, int6
   return rank + (place - place_in_group(attributes, rank)) * attributes.stride;
 }
 
+std::optional<int64_t> receiver_of(OpKind kind, const CollectiveAttributes& attributes, int64_t rank) {
+  const int64_t place = place_in_group(attributes, rank);
+  if (!is_chain(kind)) return rank_at_place(attributes, rank, (place + 1) % attributes.ranks);
+  const int64_t next = kind == OpKind::kBroadcast ? place + 1 : place - 1;
+  if (next < 0 || next == attributes.ranks) return std::nullopt;
+  return rank_at_place(attributes, rank, next);
+}
+
 }  // namespace shoehorn

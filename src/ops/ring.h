@@ -17,6 +17,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -95,5 +96,7 @@ Ring ring_of(const CollectiveAttributes& attributes);
 // Where a rank of the run stands in its group, which is its number in the ring; and the rank that stands at a place of it.
 int64_t place_in_group(const CollectiveAttributes& attributes, int64_t rank);
 int64_t rank_at_place(const CollectiveAttributes& attributes, int64_t rank, int64_t place);
+// The rank of the run to which a rank sends all its messages of a collective; none of the end of a chain, which sends nothing.
+std::optional<int64_t> receiver_of(OpKind kind, const CollectiveAttributes& attributes, int64_t rank);
 
 }  // namespace shoehorn

@@ -5,8 +5,8 @@
 //    "figures": {"memory": {"value": 80000000000, "unit": "bytes", "source": 0}, …}}
 //
 // Each figure names its source. Figures: memory (bytes, of 10^9 a GB; a CPU's has none), bandwidth (bytes/s); peaks (flop/s)
-// float32, tfloat32, bfloat16, float16, float8, dense; link and host_link (bytes/s, both directions together); of a CPU
-// cores and base_clock (Hz). Times that follow from them are of no use before somebody measured there: they are labelled so.
+// float32, tfloat32, bfloat16, float16, float8, dense; link and host_link (bytes/s, both directions together: a rank
+// sends at half of the link); of a CPU cores and base_clock (Hz). Times that follow from them are of no use before somebody measured there: they are labelled so.
 #pragma once
 
 #include <filesystem>

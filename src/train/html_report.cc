@@ -5,6 +5,7 @@
 #include <set>
 
 #include "analysis/memory_chart.h"
+#include "analysis/rank_traffic.h"
 #include "arguments/argument_table.h"
 #include "base/error.h"
 #include "base/format.h"
@@ -325,6 +326,13 @@ void add_rank_facts(Facts& facts, const RunView& run) {
   facts.emplace_back("ranks", format_count(run.forecast.world_size));
   facts.emplace_back("a rank sends in a step",
                      format_value(static_cast<double>(run.forecast.sent_bytes_in_step), Unit::kBytes));
+  if (const StepTraffic traffic = step_traffic(run.session); traffic.has_several_hosts) {
+    facts.emplace_back("ranks of a host", format_count(traffic.ranks_of_host));
+    facts.emplace_back(fmt::format("rank {} sends within its host", traffic.rank),
+                       format_value(traffic.within_host_bytes(), Unit::kBytes));
+    facts.emplace_back(fmt::format("rank {} sends between hosts, most of all", traffic.rank),
+                       format_value(traffic.between_hosts_bytes(), Unit::kBytes));
+  }
   const auto number = [&](const char* key) -> std::optional<double> {
     const auto found = run.metrics.find(key);
     return found == run.metrics.end() ? std::nullopt : std::optional(metric_number(found->second));

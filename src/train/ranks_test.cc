@@ -480,6 +480,11 @@ TEST_F(Ranks, AreOnThePageOfTheRun) {
     EXPECT_NE(of_two.find(fact), std::string::npos) << fact;
     EXPECT_EQ(of_one.find(fact), std::string::npos) << fact;
   }
+  EXPECT_EQ(of_two.find("between hosts"), std::string::npos) << "one host has both";
+  args.ranks_per_host = 1;
+  const std::string on_two_hosts = page_of(2);
+  for (const char* fact : {"rank 0 sends within its host", "rank 0 sends between hosts, most of all"})
+    EXPECT_NE(on_two_hosts.find(fact), std::string::npos) << fact;
 }
 
 // A plan for ranks may be made without them; training needs them.

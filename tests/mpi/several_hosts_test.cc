@@ -56,16 +56,19 @@ class SeveralHosts : public CliTest {
     const int64_t before = hosts_->bytes_on_link();
     const ProgramRun run = start_on_hosts(output, more).wait();
     EXPECT_EQ(run.exit_code, 0) << run.output << run.error;
+    EXPECT_TRUE(contains(run.output, " within its host and ")) << "what it sends is told by link";
+    EXPECT_TRUE(contains(run.output, " between hosts by rank 0")) << run.output;
     return hosts_->bytes_on_link() - before;
   }
 
+  // Of a rank, between hosts.
   int64_t planned_bytes_of_a_step(const std::vector<std::string>& more) const {
     std::vector<std::string> words = train("planned", more);
     words[0] = "plan";
-    words.insert(words.end(), {"--world_size", "2", "--json"});
+    words.insert(words.end(), {"--world_size", "2", "--ranks_per_host", "1", "--json"});
     const ProgramRun run = this->run(words);
     EXPECT_EQ(run.exit_code, 0) << run.error;
-    return nlohmann::json::parse(run.output).at("sent_bytes_in_step").get<int64_t>();
+    return nlohmann::json::parse(run.output).at("sent_by_link").at("between_hosts_bytes").get<int64_t>();
   }
 
   std::unique_ptr<TwoHosts> hosts_;
