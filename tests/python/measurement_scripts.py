@@ -293,6 +293,7 @@ class Tables(unittest.TestCase):
             "| BERT-large, half of the bytes | 3 | 0.50 | 1.10 | 1.100 | 1.10 |",
             "| seconds | 10.0 | 10.0 | 8, – |",
             "| 1,024 | 8 × 1 | 1.050 | 1.000 |",
+            "| gpt2 | 1,000 | 0 | equal | 0.50 |",
             "```\n== Training: x\n  scalar 1\n  …\n  persistent arena 3\n```",
         ):
             self.assertIn(expected, text)
