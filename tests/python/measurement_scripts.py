@@ -294,9 +294,27 @@ class Tables(unittest.TestCase):
             "| seconds | 10.0 | 10.0 | 8, – |",
             "| 1,024 | 8 × 1 | 1.050 | 1.000 |",
             "| gpt2 | 1,000 | 0 | equal | 0.50 |",
+            "| step, s | llm.c | speed; goal 5 | MiB | llm.c |",
             "```\n== Training: x\n  scalar 1\n  …\n  persistent arena 3\n```",
         ):
             self.assertIn(expected, text)
+
+    def test_a_decoder_is_held_to_its_floor_and_to_its_state(self):
+        def row_of(name, *output_list):
+            self.put("2026-01-01-box", name, *output_list)
+            self.run_tables()
+            (row,) = (line for line in self.block("decoders").splitlines() if line.startswith(f"| {figures.LABELS[name]} |"))
+            return row
+
+        half, quarter, less = (compared(1.0, 1.0) for _ in range(3))
+        quarter[0]["runs"]["ours"][0]["limit_share"] = 0.25
+        less[0]["runs"]["ours"][0]["limit_share"] = 0.2
+        large = compared(1.0, 1.0)
+        large[0]["runs"]["theirs"][0]["peak_bytes"] = 2**34
+        # 16 bytes a parameter and a tenth more, or half of the Trainer's peak.
+        self.assertTrue(row_of("step_llama_135m_bf16", half, quarter, less).endswith("| 0.25 | 4.00 | 4.00 | 2,258 |"))
+        self.assertTrue(row_of("step_llama_135m_fp32", large).endswith("| 0.50 | 2.00 | 2.00 | 8,192 |"))
+        self.assertTrue(row_of("step_qwen2_0_5b_lora_bf16", half).endswith("| 512 |"))
 
     def test_wrong_records_and_pages_are_refused(self):
         path = self.put("2026-01-01-box", "step_bert_base_fp32", compared(2.0, 1.0))
