@@ -121,8 +121,8 @@ double mean_distance(const std::vector<double>& curve, const std::vector<double>
   return sum / static_cast<double>(fp32.size());
 }
 
-// Over a hundred steps of three seeds. A seed's distance may be small by chance: autocast's own differ by up to five times from one
-// to the next. So all models together are held to half more than autocast, and each for itself to twice.
+// Over a hundred steps of three seeds. A seed's distance may be small by chance: autocast's own differ by up to three times from
+// one seed of a model to the next. So all models together are held to half more than autocast, and each for itself to twice.
 TEST_F(DecoderCurves, InBfloat16TheyAreAsNearToFp32AsAutocast) {
   double ours = 0;
   double theirs = 0;
