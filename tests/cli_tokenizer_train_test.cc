@@ -85,8 +85,89 @@ TEST_F(CliTokenizerTrain, ReadsColumnsOfTables) {
   EXPECT_EQ(tokenizer_file(), expected);
   succeed({"--overwrite_output_dir", "--text_column_name", "body", path("b.jsonl")});
   EXPECT_EQ(tokenizer_file(), expected);
-  expect_failure(train_tokenizer_words({"--overwrite_output_dir", path("b.jsonl")}), 2,
-                 {"b.jsonl", "expected a column 'text', got body, url", "--text_column_name"});
+  directory_.write("D.CSV", read_text_file(path("a.csv")));
+  succeed({"--overwrite_output_dir", path("D.CSV")});
+  EXPECT_EQ(tokenizer_file(), expected) << "the name's case does not count";
+}
+
+// A table trains a tokenizer if it trains a model, and else both say the same.
+TEST_F(CliTokenizerTrain, ReadsRowsAsTrainingDoes) {
+  succeed({path("prose.txt"), "--output_dir", path("tokenizer").string()});
+  directory_.write("lines.csv", "text\nthe ferry\nthe lamps\n");
+  succeed({path("lines.csv")});
+  const std::string expected = tokenizer_file();
+  struct Case {
+    const char* name;
+    const char* rows;
+    std::vector<std::string> column = {};
+    const char* refusal = "";
+  };
+  const std::vector<Case> cases = {
+      {"metadata.jsonl",
+       R"({"text": "the ferry", "meta": {"id": 1}}
+{"text": "the lamps", "source": ["b"], "meta": [{"id": 2}]}
+{"meta": null, "text": null}
+)"},
+      {"first.jsonl", R"({"body": "the ferry", "title": "a"}
+{"body": "the lamps", "title": "b"}
+)"},
+      {"named.tsv", "text\tbody\nx\tthe ferry\ny\tthe lamps\n", {"--text_column_names", "body"}},
+      {"list.jsonl",
+       "{\"text\": \"the ferry\"}\n{\"text\": [\"the lamps\"]}\n",
+       {},
+       "list.jsonl:2] expected a text in column 'text', got a list"},
+      {"lists.jsonl",
+       R"({"text": ["the ferry", "the lamps"]})",
+       {},
+       "expected texts in column 'text', got none"},
+      {"absent.jsonl",
+       "{\"text\": \"the ferry\"}\n{\"body\": \"the lamps\"}\n",
+       {},
+       "absent.jsonl:2] expected a text in column 'text', got a row without this key"},
+      {"numbers.csv",
+       "id,body\n1,the ferry\n",
+       {},
+       "expected texts in column 'id', got none; name another one with text_column_names"},
+      {"mistyped.csv",
+       "id,body\n1,the ferry\n",
+       {"--text_column_names", "bodi"},
+       "did you mean 'body'? it has: id, body"},
+  };
+  for (const Case& table : cases) {
+    SCOPED_TRACE(table.name);
+    directory_.write(table.name, table.rows);
+    std::vector<std::string> tokenizer_words =
+        train_tokenizer_words({"--overwrite_output_dir", path(table.name)});
+    std::vector<std::string> model_words = {"train",
+                                            "--model_type",
+                                            "gpt2",
+                                            "--config_overrides",
+                                            "n_layer=1,n_head=2,n_embd=32,n_positions=16,vocab_size=290",
+                                            "--tokenizer_name",
+                                            path("tokenizer").string(),
+                                            "--train_file",
+                                            path(table.name).string(),
+                                            "--max_steps",
+                                            "1",
+                                            "--save_strategy",
+                                            "no",
+                                            "--overwrite_output_dir",
+                                            "--output_dir",
+                                            path("model_of_rows").string()};
+    tokenizer_words.insert(tokenizer_words.end(), table.column.begin(), table.column.end());
+    model_words.insert(model_words.end(), table.column.begin(), table.column.end());
+    const ProgramRun of_tokenizer = run(tokenizer_words);
+    const ProgramRun of_model = run(model_words);
+    const bool is_refused = *table.refusal != '\0';
+    EXPECT_EQ(of_model.exit_code, is_refused ? 2 : 0) << of_model.error;
+    EXPECT_EQ(of_tokenizer.exit_code, of_model.exit_code) << of_tokenizer.error;
+    if (is_refused) {
+      EXPECT_TRUE(contains(of_tokenizer.error, table.refusal));
+      EXPECT_EQ(of_tokenizer.error, of_model.error);
+    } else {
+      EXPECT_EQ(tokenizer_file(), expected);
+    }
+  }
 }
 
 TEST_F(CliTokenizerTrain, ReadsCompressedFiles) {

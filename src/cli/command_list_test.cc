@@ -35,7 +35,7 @@ const std::map<std::string, std::string>& same_in_other_words() {
       {"link_latency", "of one link, or of several"},
       {"num_threads", "of a ladder, both sides"},
       {"nproc_per_node", "has num_processes among its names, which train refuses with a word on launch"},
-      {"text_column_name", "one column, an alias of the table's text_column_names"},
+      {"text_column_names", "one column, since a language model reads one"},
   };
   return reasons;
 }

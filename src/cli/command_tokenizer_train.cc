@@ -8,6 +8,8 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
+#include <string_view>
 
 #include "arguments/command_options.h"
 #include "base/error.h"
@@ -16,7 +18,8 @@
 #include "base/stop_request.h"
 #include "cli/commands.h"
 #include "cli/thread_option.h"
-#include "data/table.h"
+#include "data/data_format.h"
+#include "data/texts.h"
 #include "io/directory_lock.h"
 #include "io/file.h"
 #include "io/input_stream.h"
@@ -37,10 +40,10 @@ constexpr const char* kTrainUsage =
 
   shoehorn tokenizer train --output_dir DIR --vocab_size N [FLAGS] FILE …
 
-Each line of a FILE is a text. Of .csv, .tsv, .jsonl and .json each row is one: its column "text", or the only one, or
---text_column_name. A FILE may be compressed (.gz, .zst), or - for standard input, and larger than memory, which holds
-the different words of the texts. DIR gets tokenizer.json and tokenizer_config.json, which transformers' AutoTokenizer
-reads too.
+Each line of a FILE is a text. Of .csv, .tsv, .jsonl and .json each row is one, as train reads them: the column that
+--text_column_names says, else "text", else the first. A FILE may be compressed (.gz, .zst), or - for standard input,
+and larger than memory, which holds the different words of the texts. DIR gets tokenizer.json and tokenizer_config.json,
+which transformers' AutoTokenizer reads too.
 )";
 
 const std::vector<ArgumentSpec>& tokenizer_train_option_rows() {
@@ -100,56 +103,40 @@ const std::vector<ArgumentSpec>& tokenizer_train_option_rows() {
       {.name = "limit_alphabet",
        .kind = kInteger,
        .help = "of the bytes that the texts have, only so many, the most frequent"},
-      {.name = "text_column_name",
+      {.name = "text_column_names",
        .kind = kText,
        .standard = std::string(),
-       .help = "the column of the texts, in files that have columns"},
+       .help = "the column of the texts, in files that have columns",
+       .aliases = {"text_column_name"}},
       num_threads_row(),
       {.name = "json", .kind = kFlag, .standard = false, .help = "print the result as a JSON object"},
   };
   return rows;
 }
 
-bool is_table(const fs::path& path) {
-  const std::string extension = without_compression(path).extension().string();
-  return extension == ".csv" || extension == ".tsv" || extension == ".jsonl" || extension == ".json";
-}
-
-// A column of a table is a text a row.
+// The rows of a table are the texts that training reads in them.
 class TableTexts final : public TextSource {
  public:
-  TableTexts(fs::path path, std::string column_name)
-      : path_(std::move(path)), column_name_(std::move(column_name)) {}
+  TableTexts(fs::path path, std::string text_column)
+      : path_(std::move(path)), text_column_(std::move(text_column)) {}
 
   int64_t read(const std::function<void(const TextBatch& batch)>& take) override {
     constexpr int64_t kRowsAtATime = 1024;
     TextBatch batch;
-    int64_t found = -1;
-    const int64_t invalid_utf8 = read_table_in_pieces(path_, {}, kRowsAtATime, [&](const Table& piece) {
-      if (found < 0) found = find_column(piece);
-      const Column& column = piece.columns[static_cast<size_t>(found)];
-      for (int64_t row = 0; row < column.size(); ++row)
-        if (column.kind(row) != CellKind::kNull) batch.append(column.text(row));
-      if (static_cast<int64_t>(batch.bytes.size()) < kBatchBytes) return;
+    const auto add = [&](std::span<const std::string_view> texts) {
+      for (const std::string_view text : texts) batch.append(text);
+      if (std::ssize(batch.bytes) < kBatchBytes) return;
       take(batch);
       batch.clear();
-    });
+    };
+    const TextRows rows = read_texts(path_, {.text_column = text_column_}, kRowsAtATime, add);
     take(batch);
-    return invalid_utf8;
+    return rows.invalid_utf8;
   }
 
  private:
-  int64_t find_column(const Table& table) const {
-    const int64_t column = table.find_column(column_name_.empty() ? "text" : column_name_);
-    if (column >= 0) return column;
-    if (column_name_.empty() && table.columns.size() == 1) return 0;
-    throw user_error("[{}] expected a column '{}', got {}; --text_column_name says which has the texts",
-                     path_.string(), column_name_.empty() ? "text" : column_name_,
-                     fmt::join(table.column_names, ", "));
-  }
-
   fs::path path_;
-  std::string column_name_;
+  std::string text_column_;
 };
 
 struct Sources {
@@ -159,14 +146,14 @@ struct Sources {
 };
 
 // Every file is opened before the first is read.
-Sources open_sources(const std::vector<std::string>& paths, const std::string& column_name) {
+Sources open_sources(const std::vector<std::string>& paths, const std::string& text_column) {
   Sources sources;
   bool is_known = true;
   for (const std::string& path : paths) {
     is_known = is_known && !is_standard_input(path) && without_compression(path) == path;
     if (is_known) sources.text_bytes += ReadOnlyFile::open(path).bytes();
-    if (is_table(path))
-      sources.owned.push_back(std::make_unique<TableTexts>(path, column_name));
+    if (is_named_as_table(path))
+      sources.owned.push_back(std::make_unique<TableTexts>(path, text_column));
     else
       sources.owned.push_back(open_text_file(path));
     sources.all.push_back(sources.owned.back().get());
@@ -315,7 +302,7 @@ int run_tokenizer_train(const std::vector<std::string>& words) {
   const std::vector<std::string> files = file_words(given);
   BpeTrainerOptions options = trainer_options(given);
   const TokenizerConfig config = tokenizer_config(given, options.special_tokens);
-  const Sources sources = open_sources(files, given.text("text_column_name"));
+  const Sources sources = open_sources(files, given.text("text_column_names"));
   const fs::path directory = given.text("output_dir");
   check_directory(directory, given.flag("overwrite_output_dir"));
   const DirectoryLock lock(directory);

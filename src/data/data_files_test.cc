@@ -89,6 +89,10 @@ TEST(DataFormats, ByName) {
   EXPECT_EQ(data_format_of("train.txt.zst"), DataFormat::kText);
   EXPECT_EQ(data_format_of("train.jsonl.GZ"), DataFormat::kObjects);
   EXPECT_EQ(data_format_of("train.json"), DataFormat::kObjects);
+  for (const char* name : {"a/train.CSV", "train.tsv.gz", "train.jsonl.GZ", "train.json"})
+    EXPECT_TRUE(is_named_as_table(name)) << name;
+  for (const char* name : {"train.txt.zst", "train.log", "csv", "-"})
+    EXPECT_FALSE(is_named_as_table(name)) << name;
 }
 
 // Refused by name, with a command that works.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "base/error.h"
 #include "io/file.h"
@@ -65,15 +66,26 @@ std::string conversion_command(const OtherFormat& format, const std::filesystem:
       path.string(), extension);
 }
 
-}  // namespace
-
-DataFormat data_format_of(const std::filesystem::path& path) {
+std::optional<DataFormat> format_of_name(const std::filesystem::path& path) {
   const std::string extension = lower_case_extension(without_compression(path));
   if (extension == ".csv") return DataFormat::kCommas;
   if (extension == ".tsv") return DataFormat::kTabs;
   if (extension == ".txt") return DataFormat::kText;
   if (extension == ".json" || extension == ".jsonl") return DataFormat::kObjects;
-  throw_other_format(path);
+  return std::nullopt;
+}
+
+}  // namespace
+
+DataFormat data_format_of(const std::filesystem::path& path) {
+  const std::optional<DataFormat> format = format_of_name(path);
+  if (!format) throw_other_format(path);
+  return *format;
+}
+
+bool is_named_as_table(const std::filesystem::path& path) {
+  const std::optional<DataFormat> format = format_of_name(path);
+  return format && *format != DataFormat::kText;
 }
 
 DataFormat table_format_of_bytes(std::string_view beginning) {

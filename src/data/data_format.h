@@ -19,6 +19,9 @@ enum class DataFormat : uint8_t {
 // UserError for another name; where it is that of a format which can be converted, the error says how.
 DataFormat data_format_of(const std::filesystem::path& path);
 
+// Whether the name is one of a table whose format is known by it: not of .txt, standard input or any other file.
+bool is_named_as_table(const std::filesystem::path& path);
+
 // The format of a table that begins so: JSON where the first character is { or [, else tabs where the first line has
 // more of them than commas.
 DataFormat table_format_of_bytes(std::string_view beginning);
