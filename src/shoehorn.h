@@ -16,6 +16,7 @@
 #include "data/dataset.h"
 #include "data/joined_source.h"
 #include "data/load_dataset.h"
+#include "generate/end_tokens.h"
 #include "generate/text_generator.h"
 #include "io/model_directory.h"
 #include "model/layers.h"

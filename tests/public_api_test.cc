@@ -19,6 +19,33 @@ class PublicApi : public CliTest {
     return StartedProgram(words, directory_.path(), {}, std::string(SHOEHORN_EXAMPLES) + "/example_" + name)
         .wait();
   }
+
+  // 120 lines in texts.txt, and the directory of a tokenizer of these.
+  void write_texts_and_tokenizer() const {
+    std::string texts;
+    for (int i = 0; i < 120; ++i)
+      texts += i % 2 == 0 ? "the cat sat on the mat\n" : "the dog ran to the park\n";
+    directory_.write("texts.txt", texts);
+    succeed({"tokenizer", "train", "--output_dir", path("tokenizer"), "--vocab_size", "280",
+             "--special_tokens", "<|endoftext|>", path("texts.txt")});
+  }
+
+  // A Llama of two layers that has learned texts.txt for so many steps.
+  void train_decoder(const std::vector<std::string>& more) const {
+    succeed(joined(
+        {"train", "--model_type", "llama", "--config_overrides",
+         "hidden_size=32,intermediate_size=64,num_hidden_layers=2,num_attention_heads=4,"
+         "num_key_value_heads=2,max_position_embeddings=32,vocab_size=280,bos_token_id=0,eos_token_id=0",
+         "--tokenizer_name", path("tokenizer"), "--train_file", path("texts.txt"), "--learning_rate", "1e-2",
+         "--save_strategy", "no"},
+        more));
+  }
+
+  ProgramRun succeed(const std::vector<std::string>& words) const {
+    ProgramRun result = run(words);
+    EXPECT_EQ(result.exit_code, 0) << result.error;
+    return result;
+  }
 };
 
 // The line of `text` that has `part`.
@@ -78,14 +105,7 @@ TEST_F(PublicApi, FineTuneExampleSavesWhatEvalReads) {
 
 // A decoder of one's own learns its texts, and its saved weights go on with one as the trained ones do.
 TEST_F(PublicApi, OwnDecoderExampleLearnsItsTextsAndIsSaved) {
-  std::string texts;
-  for (int i = 0; i < 120; ++i)
-    texts += i % 2 == 0 ? "the cat sat on the mat\n" : "the dog ran to the park\n";
-  directory_.write("texts.txt", texts);
-  const ProgramRun made =
-      run({"tokenizer", "train", "--output_dir", path("tokenizer").string(), "--vocab_size", "280",
-           "--special_tokens", "<|endoftext|>", path("texts.txt").string()});
-  ASSERT_EQ(made.exit_code, 0) << made.error;
+  write_texts_and_tokenizer();
   const ProgramRun trained =
       run_example("own_decoder", {path("tokenizer").string(), path("texts.txt").string(), output()});
   ASSERT_EQ(trained.exit_code, 0) << trained.error;
@@ -99,6 +119,47 @@ TEST_F(PublicApi, OwnDecoderExampleLearnsItsTextsAndIsSaved) {
   EXPECT_TRUE(contains(trained.output, "the cat sat on the mat") ||
               contains(trained.output, "the dog ran to the park"))
       << trained.output;
+}
+
+// What the example saved is what the commands read: its evaluation is theirs, and so is the text that it went on with.
+TEST_F(PublicApi, FineTuneDecoderExampleSavesWhatTheCommandsRead) {
+  write_texts_and_tokenizer();
+  train_decoder({"--max_steps", "40", "--output_dir", path("decoder")});
+  std::string held_out;
+  for (int i = 0; i < 3; ++i) held_out += "the cat sat on the mat\nthe dog ran to the park\n";
+  directory_.write("held_out.txt", held_out);
+  const ProgramRun tuned =
+      run_example("fine_tune_decoder", {path("decoder"), path("texts.txt"), output(), "the cat"});
+  ASSERT_EQ(tuned.exit_code, 0) << tuned.error;
+  EXPECT_TRUE(contains(tuned.output, "all but the first 6 of 120 texts"));
+  EXPECT_TRUE(contains(tuned.output, "Samples/second: "));
+  const ProgramRun evaluated = succeed({"eval", "--model_name_or_path", output(), "--validation_file",
+                                        path("held_out.txt"), "--output_dir", path("evaluated")});
+  for (const char* metric : {"eval_loss", "eval_accuracy"}) {
+    EXPECT_FALSE(line_with(tuned.output, metric).empty()) << tuned.output;
+    EXPECT_EQ(line_with(tuned.output, metric), line_with(evaluated.output, metric));
+  }
+  const ProgramRun written = succeed({"generate", "--model_name_or_path", output(), "--prompt", "the cat",
+                                      "--max_new_tokens", "40", "--no_do_sample"});
+  EXPECT_TRUE(written.output.starts_with("the cat sat on the mat")) << written.output;
+  EXPECT_TRUE(tuned.output.ends_with("\n" + written.output)) << tuned.output << written.output;
+}
+
+TEST_F(PublicApi, AnAdaptersDirectoryIsNoModel) {
+  write_texts_and_tokenizer();
+  train_decoder({"--max_steps", "1", "--output_dir", path("decoder")});
+  succeed({"train", "--model_name_or_path", path("decoder"), "--train_file", path("texts.txt"), "--lora_rank",
+           "2", "--max_steps", "1", "--save_strategy", "no", "--output_dir", path("adapter")});
+  const auto refusal = [&] {
+    return message_of<UserError>([&] { AutoModelForCausalLM::from_pretrained(path("adapter")); });
+  };
+  EXPECT_TRUE(contains(refusal(), "[" + path("adapter").string() + "] expected config.json, got an adapter"));
+  EXPECT_TRUE(contains(refusal(), "load its base model")) << refusal();
+
+  // As the message says.
+  const auto base = AutoModelForCausalLM::from_pretrained(path("decoder"));
+  const TextGenerator generator(*base,
+                                {.weights = path("decoder"), .adapter = path("adapter"), .max_length = 32});
 }
 
 TEST_F(PublicApi, LoadModelCellLoadsADirectory) {

@@ -66,6 +66,17 @@ void check_is_directory(const fs::path& path) {
       path.string(), download_hint(path.string()));
 }
 
+[[noreturn]] void throw_no_model(const fs::path& directory, std::string_view expected) {
+  if (path_exists(directory / kAdapterConfigName)) {
+    throw user_error(
+        "[{}] expected {}, got an adapter ({}); load its base model, which base_model_name_or_path there names, and give this "
+        "directory to the Trainer or the TextGenerator as its adapter",
+        directory.string(), expected, kAdapterConfigName);
+  }
+  throw user_error("[{}] expected {}, got {}; is it a model directory?", directory.string(), expected,
+                   contents_of(directory));
+}
+
 }  // namespace
 
 std::optional<WeightsFormat> weights_in(const fs::path& directory) {
@@ -87,8 +98,7 @@ WeightsFormat find_weights(const fs::path& directory) {
           directory.string(), kSafetensorsFileName, name);
     }
   }
-  throw user_error("[{}] expected weights ({} or {}), got {}; is it a model directory?", directory.string(),
-                   kSafetensorsFileName, kSafetensorsIndexName, contents_of(directory));
+  throw_no_model(directory, fmt::format("weights ({} or {})", kSafetensorsFileName, kSafetensorsIndexName));
 }
 
 ModelDirectory open_model_directory(const fs::path& path) {
@@ -96,10 +106,7 @@ ModelDirectory open_model_directory(const fs::path& path) {
   ModelDirectory model;
   model.path = path;
   model.config = path / kConfigFileName;
-  if (!path_exists(model.config)) {
-    throw user_error("[{}] expected {}, got {}; is it a model directory?", path.string(), kConfigFileName,
-                     contents_of(path));
-  }
+  if (!path_exists(model.config)) throw_no_model(path, kConfigFileName);
   model.weights = find_weights(path);
   model.companions = list_companions(path);
   return model;

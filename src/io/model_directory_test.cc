@@ -65,5 +65,20 @@ TEST(ModelDirectory, SaysWhatIsWrong) {
   EXPECT_TRUE(contains(refusal(directory.path()), "and 20 more"));
 }
 
+// With or without the config of its model beside it.
+TEST(ModelDirectory, AnAdapterIsNoModel) {
+  const TestDirectory directory;
+  directory.write("adapter_config.json", "{}");
+  const auto refusal = [&] { return message_of<UserError>([&] { open_model_directory(directory.path()); }); };
+  EXPECT_TRUE(
+      contains(refusal(), "expected config.json, got an adapter (adapter_config.json); load its base model"));
+  directory.write("config.json", "{}");
+  EXPECT_TRUE(contains(
+      refusal(), "expected weights (model.safetensors or model.safetensors.index.json), got an adapter"));
+  // An adapter beside a whole model does not hide it.
+  directory.write("model.safetensors", "");
+  EXPECT_EQ(open_model_directory(directory.path()).weights, WeightsFormat::kSingleFile);
+}
+
 }  // namespace
 }  // namespace shoehorn

@@ -1,4 +1,4 @@
-// adapter_config.json: the low-rank adapters in a directory, in PEFT's format (as written by PEFT 0.21).
+// adapter_config.json (kAdapterConfigName): the low-rank adapters in a directory, in PEFT's format (as written by PEFT 0.21).
 //
 // An adapter directory has this file and adapter_model.safetensors (state/adapter_weights.h). Its base model
 // is in another directory.
@@ -8,11 +8,11 @@
 #include <string>
 #include <string_view>
 
+#include "io/model_directory.h"
 #include "passes/program_family.h"
 
 namespace shoehorn {
 
-inline constexpr std::string_view kAdapterConfigName = "adapter_config.json";
 // The model's config.json, with the names of its classes: our addition. Under the name config.json,
 // transformers would look for a whole model in the adapter's directory.
 inline constexpr std::string_view kAdapterModelConfigName = "model_config.json";
