@@ -92,6 +92,10 @@ struct AskedStrategy {
   bool leaves_groups_open = false;  // a boolean of FSDP 2, which says the stage alone
 };
 
+Strategy strategy_of_boolean(const Json& value, const std::string& place) {
+  return boolean_of(value, place) ? kStrategies[0] : kStrategies[1];
+}
+
 // What FSDP 2 has as a boolean is a strategy's name in FSDP 1.
 AskedStrategy strategy_of_reshard(const Json& value, const std::string& key, const std::string& place) {
   AskedStrategy asked = {.strategy = kStrategies[0], .key = key, .place = place, .value = json_line(value)};
@@ -103,7 +107,7 @@ AskedStrategy strategy_of_reshard(const Json& value, const std::string& key, con
       return asked;
     }
   }
-  asked.strategy = boolean_of(value, place) ? kStrategies[0] : kStrategies[1];
+  asked.strategy = strategy_of_boolean(value, place);
   asked.leaves_groups_open = true;
   return asked;
 }
