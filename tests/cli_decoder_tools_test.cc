@@ -99,6 +99,22 @@ TEST_F(CliDecoderTools, SizesThatTheHardwareDislikesAreTold) {
   }
 }
 
+// --task says the head of a size that has a name, as it does that of a directory.
+TEST_F(CliDecoderTools, TakeTheTaskOfANamedSize) {
+  const auto parameters_of = [&](const std::vector<std::string>& more) {
+    const std::vector<std::string> plan = {"plan", "--per_device_train_batch_size", "1", "--json"};
+    return result_of(joined(plan, more))["parameters"].get<int64_t>();
+  };
+  const int64_t language_model = parameters_of({"--model_name_or_path", "gpt2", "--block_size", "16"});
+  const int64_t classifier = parameters_of(
+      {"--model_name_or_path", "gpt2", "--task", "text-classification", "--max_seq_length", "16"});
+  EXPECT_EQ(classifier - language_model, 2 * 768) << "a head of two classes, where the other one is the table";
+  for (const char* model : {"bert-base", "distilbert-base"}) {
+    expect_failure({"plan", "--task", "causal-lm", "--model_name_or_path", model}, 2,
+                   {fmt::format("[{}] expected 'model_type' to be one of gpt2", model), "for a language model"});
+  }
+}
+
 TEST_F(CliDecoderTools, LadderOfADecoder) {
   const json ladder =
       result_of({"bench", "ladder", "--model", path("gpt2").string(), "--sequence_length", "24", "--rungs",

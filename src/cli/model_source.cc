@@ -169,7 +169,8 @@ ModelSource open_model_to_train(const ParsedArguments& parsed, TrainingArguments
 ModelSource open_model(const std::string& name_or_path, const std::string& task, bool allow_shapes,
                        bool need_weights) {
   ModelSource source;
-  if (allow_shapes && !path_exists(name_or_path)) source.model = model_of_shape(name_or_path);
+  if (allow_shapes && !path_exists(name_or_path))
+    source.model = model_of_shape(name_or_path, head_of_task(task));
   if (source.model != nullptr) return source;
   if (allow_shapes && !path_exists(name_or_path)) {
     const std::string nearest = nearest_name(name_or_path, shape_names());

@@ -184,13 +184,14 @@ std::vector<std::string> shape_names() {
   return names;
 }
 
-std::unique_ptr<Model> model_of_shape(std::string_view name) {
+std::unique_ptr<Model> model_of_shape(std::string_view name, std::optional<Head> head) {
   for (const Architecture* architecture : kArchitectures) {
     for (const NamedShape& shape : architecture->shapes) {
       if (shape.name != name) continue;
       const bool is_decoder = architecture->make_language_model != nullptr;
-      return model_from_json(parse_json(std::string(shape.config), std::string(name)), std::string(name),
-                             is_decoder ? Head::kCausalLanguageModel : Head::kSequenceClassification);
+      return model_from_json(
+          parse_json(std::string(shape.config), std::string(name)), std::string(name),
+          head.value_or(is_decoder ? Head::kCausalLanguageModel : Head::kSequenceClassification));
     }
   }
   return nullptr;

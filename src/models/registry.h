@@ -61,8 +61,9 @@ std::string config_key_of(const nlohmann::json& config, std::string_view name);
 
 // Names of model sizes ("bert-large"). They have no weights.
 std::vector<std::string> shape_names();
-// A language model where the architecture is a decoder, or else a classifier. Null if no size has this name.
-std::unique_ptr<Model> model_of_shape(std::string_view name);
+// With the head that `head` names, or else a language model where the architecture is a decoder, and a classifier where it is
+// none. Null if no size has this name. UserError if the architecture has no such head.
+std::unique_ptr<Model> model_of_shape(std::string_view name, std::optional<Head> head = {});
 
 // The default sizes of benchmarks: of one step, of the ladder of the efficient-training guides, and of
 // `--quick`.

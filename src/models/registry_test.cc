@@ -63,6 +63,12 @@ TEST(Registry, EveryShapeIsAModelThatItsConfigDescribes) {
     EXPECT_EQ(again->labels(), model->labels()) << name;
   }
   EXPECT_EQ(model_of_shape("bert-huge"), nullptr);
+  EXPECT_EQ(architecture_of(*model_of_shape("gpt2")), "GPT2LMHeadModel");
+  EXPECT_EQ(architecture_of(*model_of_shape("gpt2", Head::kSequenceClassification)),
+            "GPT2ForSequenceClassification");
+  EXPECT_TRUE(
+      contains(message_of<UserError>([] { model_of_shape("bert-base", Head::kCausalLanguageModel); }),
+               "for a language model, got \"bert\""));
 }
 
 TEST(DistilBertConfig, WhatItCannotComputeIsRefused) {
