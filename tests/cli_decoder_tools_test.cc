@@ -115,6 +115,20 @@ TEST_F(CliDecoderTools, TakeTheTaskOfANamedSize) {
   }
 }
 
+// A config as transformers 5 writes it has them in an object.
+TEST_F(CliDecoderTools, AnOverrideOfTheRopeCounts) {
+  json config = read_json(path("llama") / "config.json");
+  config["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", 500}, {"partial_rotary_factor", 1}};
+  write_json_atomic(path("llama") / "config.json", config);
+  const auto plan = [&](const char* overrides) -> std::vector<std::string> {
+    return {"plan",         "--config_name",      path("llama").string(), "--block_size", "16",
+            "--config_overrides", overrides};
+  };
+  EXPECT_EQ(run(plan("rope_theta=10000")).exit_code, 0);
+  expect_failure(plan("rope_theta=0"), 2, {"'rope_theta' of 'rope_parameters' to be from 0.001", "got 0"});
+  expect_failure(plan("partial_rotary_factor=0.5"), 2, {"'partial_rotary_factor' to be 1, got 0.5"});
+}
+
 TEST_F(CliDecoderTools, LadderOfADecoder) {
   const json ladder =
       result_of({"bench", "ladder", "--model", path("gpt2").string(), "--sequence_length", "24", "--rungs",

@@ -64,7 +64,7 @@ void apply_overrides(const std::string& overrides, nlohmann::json& config) {
       throw user_error("[--config_overrides] expected a key that the model reads, got '{}'{}", key,
                        nearest.empty() ? "" : fmt::format("; did you mean '{}'?", nearest));
     }
-    config[key] = override_value(one.substr(equal + 1));
+    set_config_key(config, key, override_value(one.substr(equal + 1)));
   }
 }
 

@@ -107,6 +107,27 @@ TEST(DecoderConfig, ALegacyRopeWinsAndThetaIsFoundInBothPlaces) {
   EXPECT_EQ(rotary({{"rope_scaling", json::object()}}), standard) << "an empty one counts as none";
 }
 
+// As transformers 5 writes them, beside the rope's type.
+TEST(DecoderConfig, AKeyIsSetWhereTheRopeHasIt) {
+  const auto theta_of = [](json config) {
+    set_config_key(config, "rope_theta", 10000);
+    const Rotary rotary =
+        rotary_from_json(config, {.head_size = 4, .max_positions = 64, .theta = 100}, "c");
+    return std::pair(rotary.frequencies.frequencies, config);
+  };
+  for (const char* rope : {"rope_parameters", "rope_scaling"}) {
+    const json nested = {{rope, {{"rope_type", "default"}, {"rope_theta", 500}}}};
+    for (const json& config : {json::object(), json({{"rope_theta", 500}}), nested,
+                               with(nested, "rope_theta", 500), json({{rope, {{"rope_type", "default"}}}}),
+                               json({{rope, nullptr}})}) {
+      const auto [frequencies, changed] = theta_of(config);
+      EXPECT_EQ(frequencies, (std::vector<float>{1.0F, 0.01F})) << config;
+      EXPECT_EQ(changed.dump().find("500"), std::string::npos) << changed;
+    }
+    EXPECT_FALSE(theta_of(nested).second.contains("rope_theta"));
+  }
+}
+
 // transformers' attribute_map: a config may have either name.
 TEST(DecoderConfig, KeysHaveTheirSecondNames) {
   const json first = {

@@ -176,6 +176,17 @@ std::string config_key_of(const json& config, std::string_view name) {
   return std::string(name);
 }
 
+void set_config_key(json& config, const std::string& key, const json& value) {
+  bool is_of_rope = false;
+  for (const char* rope : {"rope_scaling", "rope_parameters"}) {
+    const auto found = config.find(rope);
+    if (found == config.end() || !found->is_object() || !found->contains(key)) continue;
+    (*found)[key] = value;
+    is_of_rope = true;
+  }
+  if (!is_of_rope || config.contains(key)) config[key] = value;
+}
+
 std::vector<std::string> shape_names() {
   std::vector<std::string> names;
   for (const Architecture* architecture : kArchitectures) {

@@ -58,6 +58,8 @@ class AutoModelForCausalLM {
 std::vector<std::string> config_key_names(const nlohmann::json& config);
 // The key that transformers' attribute_map of the architecture has for this name; else the name.
 std::string config_key_of(const nlohmann::json& config, std::string_view name);
+// Sets a key where it is read: in the object of the ropes if that has it, which wins over the config's own.
+void set_config_key(nlohmann::json& config, const std::string& key, const nlohmann::json& value);
 
 // Names of model sizes ("bert-large"). They have no weights.
 std::vector<std::string> shape_names();
