@@ -129,6 +129,17 @@ TEST_F(CliDecoderTools, AnOverrideOfTheRopeCounts) {
   expect_failure(plan("partial_rotary_factor=0.5"), 2, {"'partial_rotary_factor' to be 1, got 0.5"});
 }
 
+// null is no text, and takes away what the architecture has: here a window of 4,096 tokens.
+TEST_F(CliDecoderTools, AnOverrideMayBeNull) {
+  for (const char* null : {"null", "None"}) {
+    result_of({"plan", "--model_type", "mistral", "--config_overrides",
+               "hidden_size=32,intermediate_size=48,num_hidden_layers=1,num_attention_heads=4,"
+               "num_key_value_heads=2,vocab_size=300,sliding_window=" +
+                   std::string(null),
+               "--block_size", "16", "--json"});
+  }
+}
+
 TEST_F(CliDecoderTools, LadderOfADecoder) {
   const json ladder =
       result_of({"bench", "ladder", "--model", path("gpt2").string(), "--sequence_length", "24", "--rungs",

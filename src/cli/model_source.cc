@@ -40,9 +40,10 @@ void adopt_labels(Model& model, const std::filesystem::path& adapter) {
   model.set_labels({.problem = problem, .names = default_labels(labels)});
 }
 
-// One value of --config_overrides: true, false, in Python's spelling too, a number, or else text.
+// One value of --config_overrides: true, false or null, in Python's spelling too, a number, or else text.
 nlohmann::json override_value(const std::string& text) {
   if (text == "True" || text == "False") return text == "True";
+  if (text == "None" || text == "null") return nullptr;
   const nlohmann::json value = nlohmann::json::parse(text, nullptr, false);
   return value.is_boolean() || value.is_number() ? value : nlohmann::json(text);
 }
