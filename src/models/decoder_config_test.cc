@@ -83,6 +83,8 @@ TEST(DecoderConfig, WhatCannotBeComputedIsRefusedByName) {
                        "'rope_type' of 'rope_scaling'"));
   EXPECT_TRUE(contains(refusal(with(llama, "rope_scaling", {{"type", "llama3"}})),
                        "expected 'factor' in 'rope_scaling'"));
+  EXPECT_TRUE(contains(refusal(with(llama, "rope_scaling", {{"type", "yarn"}, {"factor", 2}, {"truncate", 0}})),
+                       "'truncate' of 'rope_scaling' to be true or false, got 0"));
   EXPECT_TRUE(contains(refusal(with(llama, "rope_parameters", 3)), "'rope_parameters' to be an object"));
   EXPECT_TRUE(contains(refusal(with(llama, "hidden_act", "swoosh")), "'hidden_act'"));
   EXPECT_TRUE(

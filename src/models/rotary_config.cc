@@ -189,6 +189,14 @@ class RotaryReader {
     return number("factor", static_cast<double>(shape_.max_positions) / original_positions(), 1e-3, 1e6);
   }
 
+  // null is false, as in transformers.
+  bool truncates() const {
+    const json value = rope_.value("truncate", json(true));
+    if (value.is_boolean() || value.is_null()) return value == true;
+    throw user_error("[{}] expected 'truncate' of '{}' to be true or false, got {}", file_, key_,
+                     value.dump());
+  }
+
   // Peng et al., 2023.
   std::vector<float> yarn_frequencies(const std::vector<float>& waves, double theta, double factor) const {
     const double positions = original_positions();
@@ -198,7 +206,7 @@ class RotaryReader {
     };
     double first = dimension_of(number("beta_fast", 32, 1e-3, 1e6));
     double last = dimension_of(number("beta_slow", 1, 1e-3, 1e6));
-    if (rope_.value("truncate", json(true)) != false) {
+    if (truncates()) {
       first = std::floor(first);
       last = std::ceil(last);
     }

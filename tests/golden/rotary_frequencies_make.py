@@ -27,6 +27,7 @@ ROWS = {
     "dynamic": ({"rope_scaling": {"type": "dynamic", "factor": 2.0}}, 128, 4096, 10000),
     "yarn": ({"rope_theta": 1000000.0, "rope_scaling": YARN}, 128, 32768, 32768),
     "yarn_not_truncated": ({"rope_theta": 1000000.0, "rope_scaling": {**YARN, "truncate": False}}, 128, 32768, 32768),
+    "yarn_truncate_null": ({"rope_scaling": {**YARN, "truncate": None}}, 64, 32768, 32768),
     "yarn_betas": ({"rope_scaling": {**YARN, "beta_fast": 16, "beta_slow": 2, "attention_factor": 1.25}}, 64, 32768, 32768),
     "yarn_mscale": ({"rope_scaling": {**YARN, "mscale": 0.7, "mscale_all_dim": 0.5}}, 64, 32768, 32768),
     "longrope_short": ({"rope_scaling": {"type": "longrope", **FACTORS, "factor": 32.0}, "original_max_position_embeddings": 4096}, 96, 131072, 4096),
