@@ -19,6 +19,8 @@
 #include "models/registry.h"
 #include "state/adapter_config.h"
 #include "state/adapter_tensors.h"
+#include "tokenize/tokenizer_side_files.h"
+#include "tokenize/vocab_merges_files.h"
 
 namespace shoehorn {
 
@@ -132,9 +134,11 @@ void check_has_head(const ModelSource& source) {
 }  // namespace
 
 std::filesystem::path ModelSource::tokenizer() const {
-  const auto has = [&](const char* name) { return path_exists(adapter / name); };
   if (!tokenizer_name.empty()) return tokenizer_name;
-  return !adapter.empty() && (has("tokenizer.json") || has("vocab.txt")) ? adapter : directory;
+  const auto has = [&](const char* name) { return path_exists(adapter / name); };
+  const bool has_own = !adapter.empty() && (has("tokenizer.json") || has("vocab.txt") ||
+                                            has_vocab_and_merges(TokenizerSideFiles(adapter)));
+  return has_own ? adapter : directory;
 }
 
 bool is_language_model(const Model& model) {
