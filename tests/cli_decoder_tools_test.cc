@@ -115,6 +115,18 @@ TEST_F(CliDecoderTools, TakeTheTaskOfANamedSize) {
   }
 }
 
+TEST_F(CliDecoderTools, SayThatAClassHasNoHead) {
+  json config = read_json(path("llama") / "config.json");
+  config["architectures"] = {"LlamaModel"};
+  write_json_atomic(path("llama") / "config.json", config);
+  const std::vector<std::string> plan = {"plan", "--model_name_or_path", path("llama").string()};
+  const ProgramRun planned = run(plan);
+  ASSERT_EQ(planned.exit_code, 0) << planned.error;
+  EXPECT_TRUE(contains(planned.output, R"('architectures' is ["LlamaModel"], which says no head)"));
+  for (const char* task : {"causal-lm", "text-classification"})
+    EXPECT_FALSE(contains(run(joined(plan, {"--task", task})).output, "which says no head")) << task;
+}
+
 // A config as transformers 5 writes it has them in an object.
 TEST_F(CliDecoderTools, AnOverrideOfTheRopeCounts) {
   json config = read_json(path("llama") / "config.json");

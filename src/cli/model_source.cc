@@ -85,7 +85,7 @@ ModelSource new_model(const TrainingArguments& args) {
   }
   if (config.is_object()) apply_overrides(args.config_overrides, config);
   ModelSource source;
-  source.model = model_from_json(config, file, head_of_task(args.task).value_or(head_of(config)));
+  source.model = model_of_config(config, file, head_of_task(args.task));
   return source;
 }
 

@@ -39,7 +39,8 @@ PlannedTask open_planned_task(const ParsedArguments& parsed) {
   const auto budget = std::exchange(args.memory_budget, std::nullopt);
   TextTask task = load_text_task(args, planned.source, parsed.sets("max_seq_length"));
   args.memory_budget = budget;
-  planned.text = task.summary + task.notices;
+  for (const std::string& notice : model.notices()) planned.text += notice + "\n";
+  planned.text += task.summary + task.notices;
   planned.has_samples = !args.train_file.empty();
   planned.train = planned.has_samples ? std::move(task.train) : longest_samples(args, model);
   planned.validation = std::move(task.validation);

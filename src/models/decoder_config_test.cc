@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <regex>
 #include <set>
 #include <sstream>
@@ -33,11 +34,36 @@ TEST(DecoderConfig, TheArchitecturesSayTheHead) {
   for (const char* decoder : {"gpt2", "qwen3"})
     EXPECT_EQ(head_of({{"model_type", decoder}}), Head::kCausalLanguageModel);
   EXPECT_EQ(head_of({{"model_type", "distilbert"}}), Head::kSequenceClassification);
+  for (const json& none : {json(nullptr), json::array()}) {
+    EXPECT_EQ(head_of({{"model_type", "llama"}, {"architectures", none}}), Head::kCausalLanguageModel);
+    EXPECT_EQ(head_of({{"model_type", "bert"}, {"architectures", none}}), Head::kSequenceClassification);
+  }
   for (const json& others :
        {json::object(), json({{"architectures", json::array()}}), json({{"architectures", 3}}),
         json({{"architectures", {"LlamaForSequenceClassification"}}}), json(nullptr)}) {
     EXPECT_EQ(head_of(others), Head::kSequenceClassification) << others;
   }
+}
+
+TEST(DecoderConfig, AClassOfNeitherHeadIsToldWithTheTaskThatHelps) {
+  const auto notices = [](const char* type, const json& classes, std::optional<Head> head = {}) {
+    return model_of_config({{"model_type", type}, {"architectures", classes}}, "m/config.json", head)
+        ->notices();
+  };
+  for (const auto& [type, classes] : {std::pair<const char*, json>{"llama", {"LlamaModel"}},
+                                      {"gpt2", {"GPT2DoubleHeadsModel"}},
+                                      {"qwen2", 3}}) {
+    ASSERT_EQ(notices(type, classes).size(), 1U) << classes;
+    EXPECT_EQ(notices(type, classes)[0],
+              fmt::format("m/config.json: 'architectures' is {}, which says no head: taken as a classifier; "
+                          "--task causal-lm takes it as a language model",
+                          classes.dump()));
+    for (const Head head : {Head::kCausalLanguageModel, Head::kSequenceClassification})
+      EXPECT_TRUE(notices(type, classes, head).empty()) << classes;
+  }
+  EXPECT_TRUE(notices("llama", {"LlamaForSequenceClassification"}).empty());
+  EXPECT_TRUE(notices("llama", nullptr).empty());
+  EXPECT_TRUE(notices("bert", {"BertModel"}).empty()) << "which has one head alone";
 }
 
 TEST(DecoderConfig, AnEncoderIsNoLanguageModel) {

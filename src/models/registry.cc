@@ -76,18 +76,29 @@ json with_own_keys(const json& config, const Architecture& architecture, const s
   return own;
 }
 
+bool is_decoder(const Architecture* architecture) {
+  return architecture != nullptr && architecture->make_language_model != nullptr;
+}
+
+// None: that of a class without either head.
+std::optional<Head> head_of_class(const json& config) {
+  if (!config.is_object()) return std::nullopt;
+  const json classes = config.value("architectures", json());
+  if (classes.is_null() || (classes.is_array() && classes.empty())) {
+    return is_decoder(find_architecture(model_type_of(config))) ? Head::kCausalLanguageModel
+                                                                : Head::kSequenceClassification;
+  }
+  if (!classes.is_array() || !classes[0].is_string()) return std::nullopt;
+  const std::string name = classes[0].get<std::string>();
+  if (name.ends_with("LMHeadModel") || name.ends_with("ForCausalLM")) return Head::kCausalLanguageModel;
+  if (name.ends_with("ForSequenceClassification")) return Head::kSequenceClassification;
+  return std::nullopt;
+}
+
 }  // namespace
 
 Head head_of(const json& config) {
-  if (!config.is_object()) return Head::kSequenceClassification;
-  const Architecture* const architecture = find_architecture(model_type_of(config));
-  const bool is_decoder = architecture != nullptr && architecture->make_language_model != nullptr;
-  if (is_decoder && !config.contains("architectures")) return Head::kCausalLanguageModel;
-  const json classes = config.value("architectures", json());
-  if (!classes.is_array() || classes.empty() || !classes[0].is_string()) return Head::kSequenceClassification;
-  const std::string name = classes[0].get<std::string>();
-  return name.ends_with("LMHeadModel") || name.ends_with("ForCausalLM") ? Head::kCausalLanguageModel
-                                                                        : Head::kSequenceClassification;
+  return head_of_class(config).value_or(Head::kSequenceClassification);
 }
 
 std::unique_ptr<Model> model_from_json(const json& config, const std::string& file, Head head) {
@@ -111,15 +122,26 @@ std::unique_ptr<Model> model_from_json(const json& config, const std::string& fi
       fmt::join(known, ", "), head == Head::kCausalLanguageModel ? " for a language model" : "", type.dump());
 }
 
+std::unique_ptr<Model> model_of_config(const json& config, const std::string& file,
+                                       std::optional<Head> head) {
+  std::unique_ptr<Model> model = model_from_json(config, file, head.value_or(head_of(config)));
+  if (!head && !head_of_class(config) && is_decoder(find_architecture(model_type_of(config)))) {
+    model->add_notice(
+        fmt::format("{}: 'architectures' is {}, which says no head: taken as a classifier; --task causal-lm "
+                    "takes it as a language model",
+                    file, config["architectures"].dump()));
+  }
+  return model;
+}
+
 std::unique_ptr<Model> model_of_config(const std::filesystem::path& file, std::optional<Head> head) {
-  const json config = read_json(file);
-  return model_from_json(config, file.string(), head.value_or(head_of(config)));
+  return model_of_config(read_json(file), file.string(), head);
 }
 
 std::unique_ptr<Model> model_of_files(const std::filesystem::path& directory, std::optional<Head> head) {
   const std::filesystem::path file = directory / kConfigFileName;
   json config = read_json(file);
-  std::unique_ptr<Model> model = model_from_json(config, file.string(), head.value_or(head_of(config)));
+  std::unique_ptr<Model> model = model_of_config(config, file.string(), head);
   const auto* language_model = dynamic_cast<const CausalLanguageModel*>(model.get());
   if (language_model == nullptr || !language_model->ties_word_embeddings() || !weights_in(directory) ||
       !has_head_of_its_own(directory, *language_model))
@@ -199,10 +221,8 @@ std::unique_ptr<Model> model_of_shape(std::string_view name, std::optional<Head>
   for (const Architecture* architecture : kArchitectures) {
     for (const NamedShape& shape : architecture->shapes) {
       if (shape.name != name) continue;
-      const bool is_decoder = architecture->make_language_model != nullptr;
-      return model_from_json(
-          parse_json(std::string(shape.config), std::string(name)), std::string(name),
-          head.value_or(is_decoder ? Head::kCausalLanguageModel : Head::kSequenceClassification));
+      return model_of_config(parse_json(std::string(shape.config), std::string(name)), std::string(name),
+                             head);
     }
   }
   return nullptr;

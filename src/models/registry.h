@@ -18,8 +18,8 @@ namespace shoehorn {
 // What stands on an architecture.
 enum class Head : uint8_t { kSequenceClassification, kCausalLanguageModel };
 
-// The head of the class that the config's 'architectures' names. A decoder's config without it is a language model's; others, and
-// configs of other heads, are a classifier's.
+// The head of the class that the config's 'architectures' names. A decoder's config without it, or with null or an empty list, is
+// a language model's; others, and configs of other heads, are a classifier's.
 Head head_of(const nlohmann::json& config);
 
 // A model with new weights from a parsed config.json. Without model_type it is BERT. `file` is named in
@@ -28,7 +28,10 @@ Head head_of(const nlohmann::json& config);
 std::unique_ptr<Model> model_from_json(const nlohmann::json& config, const std::string& file,
                                        Head head = Head::kSequenceClassification);
 
-// A model with the head that `head` names, or else the one of its config, new or from a directory; as the classes below.
+// A model with the head that `head` names, or else the one of its config, new or from a directory; as the classes below. A decoder
+// has a notice where its config names a class that is of neither head.
+std::unique_ptr<Model> model_of_config(const nlohmann::json& config, const std::string& file,
+                                       std::optional<Head> head);
 std::unique_ptr<Model> model_of_config(const std::filesystem::path& file, std::optional<Head> head = {});
 std::unique_ptr<Model> model_of_directory(const std::filesystem::path& directory,
                                           std::optional<Head> head = {});
