@@ -53,6 +53,36 @@ class CliDecoderLora : public CliTest {
   }
 };
 
+// One parameter under either name, which its file has under both.
+TEST_F(CliDecoderLora, ATableThatIsTheHeadIsOneParameter) {
+  std::string file;
+  for (const char* modules : {"embed_tokens", "lm_head", "embed_tokens,lm_head"}) {
+    expect_success(train_adapter({"--lora_modules_to_save", modules, "--overwrite_output_dir"}));
+    EXPECT_EQ(read_json(output() / "adapter_config.json").value("ensure_weight_tying", json()), true);
+    const std::string now = read_text_file(output() / "adapter_model.safetensors");
+    EXPECT_TRUE(file.empty() || now == file) << modules;
+    file = now;
+  }
+  const std::string text = text_of(output());
+  expect_success(train(path("on"), {"--model_name_or_path", output().string(), "--learning_rate", "0"}));
+  EXPECT_EQ(text_of(path("on")), text);
+
+  json config = read_json(output() / "adapter_config.json");
+  for (const bool is_there : {true, false}) {
+    config["ensure_weight_tying"] = false;
+    if (!is_there) config.erase("ensure_weight_tying");
+    write_json_atomic(output() / "adapter_config.json", config);
+    fs::remove(output() / "shoehorn_manifest.json");
+    for (const std::vector<std::string>& words :
+         {std::vector<std::string>{"generate", "--model_name_or_path", output().string(), "--prompt", "the"},
+          train(path("again"), {"--model_name_or_path", output().string()})}) {
+      expect_failure(words, 2,
+                     {"adapter_config.json: ensure_weight_tying] expected true for 'embed_tokens'",
+                      "let PEFT train with ensure_weight_tying=True"});
+    }
+  }
+}
+
 TEST_F(CliDecoderLora, TheVocabularyAndMergesBesideAnAdapterAreItsTokenizer) {
   expect_success(train_adapter());
   const std::string text = text_of(output());

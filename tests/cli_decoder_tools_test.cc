@@ -108,10 +108,12 @@ TEST_F(CliDecoderTools, TakeTheTaskOfANamedSize) {
   const int64_t language_model = parameters_of({"--model_name_or_path", "gpt2", "--block_size", "16"});
   const int64_t classifier = parameters_of(
       {"--model_name_or_path", "gpt2", "--task", "text-classification", "--max_seq_length", "16"});
-  EXPECT_EQ(classifier - language_model, 2 * 768) << "a head of two classes, where the other one is the table";
+  EXPECT_EQ(classifier - language_model, 2 * 768)
+      << "a head of two classes, where the other one is the table";
   for (const char* model : {"bert-base", "distilbert-base"}) {
-    expect_failure({"plan", "--task", "causal-lm", "--model_name_or_path", model}, 2,
-                   {fmt::format("[{}] expected 'model_type' to be one of gpt2", model), "for a language model"});
+    expect_failure(
+        {"plan", "--task", "causal-lm", "--model_name_or_path", model}, 2,
+        {fmt::format("[{}] expected 'model_type' to be one of gpt2", model), "for a language model"});
   }
 }
 
@@ -133,8 +135,8 @@ TEST_F(CliDecoderTools, AnOverrideOfTheRopeCounts) {
   config["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", 500}, {"partial_rotary_factor", 1}};
   write_json_atomic(path("llama") / "config.json", config);
   const auto plan = [&](const char* overrides) -> std::vector<std::string> {
-    return {"plan",         "--config_name",      path("llama").string(), "--block_size", "16",
-            "--config_overrides", overrides};
+    return {"plan",   "--config_name", path("llama").string(), "--block_size", "16", "--config_overrides",
+            overrides};
   };
   EXPECT_EQ(run(plan("rope_theta=10000")).exit_code, 0);
   expect_failure(plan("rope_theta=0"), 2, {"'rope_theta' of 'rope_parameters' to be from 0.001", "got 0"});

@@ -106,8 +106,8 @@ INSTANTIATE_TEST_SUITE_P(
                                          "llama_llama3", "llama_yarn", "llama_yarn_mscale", "llama_longrope",
                                          "llama_longrope_long", "llama_dynamic_long", "llama_classifier",
                                          "mistral_classifier", "qwen2_classifier", "qwen3_classifier",
-                                         "mistral", "qwen2", "qwen2_window", "qwen3", "gpt2_unscaled",
-                                         "mistral_tied_no_window", "qwen3_tied_biases"),
+                                         "mistral", "qwen2", "qwen2_window", "qwen3", "qwen3_window",
+                                         "gpt2_unscaled", "mistral_tied_no_window", "qwen3_tied_biases"),
                        ::testing::Values(kPlain, kUnfused, kLayerMajor)),
     name_of);
 

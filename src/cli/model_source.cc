@@ -99,6 +99,7 @@ ModelSource open_adapter(TrainingArguments& args) {
   ModelSource source;
   source.model = has_config ? model_of_config(named / kAdapterModelConfigName, head_of_task(args.task))
                             : model_of_files(base.path, head_of_task(args.task));
+  check_weight_tying(named, config, source.model->other_names());
   if (!has_config && !source.model->head_weight().empty()) adopt_labels(*source.model, named);
   source.directory = base.path;
   source.adapter = named;

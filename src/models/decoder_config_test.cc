@@ -109,8 +109,9 @@ TEST(DecoderConfig, WhatCannotBeComputedIsRefusedByName) {
                        "'rope_type' of 'rope_scaling'"));
   EXPECT_TRUE(contains(refusal(with(llama, "rope_scaling", {{"type", "llama3"}})),
                        "expected 'factor' in 'rope_scaling'"));
-  EXPECT_TRUE(contains(refusal(with(llama, "rope_scaling", {{"type", "yarn"}, {"factor", 2}, {"truncate", 0}})),
-                       "'truncate' of 'rope_scaling' to be true or false, got 0"));
+  EXPECT_TRUE(
+      contains(refusal(with(llama, "rope_scaling", {{"type", "yarn"}, {"factor", 2}, {"truncate", 0}})),
+               "'truncate' of 'rope_scaling' to be true or false, got 0"));
   EXPECT_TRUE(contains(refusal(with(llama, "rope_parameters", 3)), "'rope_parameters' to be an object"));
   EXPECT_TRUE(contains(refusal(with(llama, "hidden_act", "swoosh")), "'hidden_act'"));
   EXPECT_TRUE(
@@ -139,15 +140,14 @@ TEST(DecoderConfig, ALegacyRopeWinsAndThetaIsFoundInBothPlaces) {
 TEST(DecoderConfig, AKeyIsSetWhereTheRopeHasIt) {
   const auto theta_of = [](json config) {
     set_config_key(config, "rope_theta", 10000);
-    const Rotary rotary =
-        rotary_from_json(config, {.head_size = 4, .max_positions = 64, .theta = 100}, "c");
+    const Rotary rotary = rotary_from_json(config, {.head_size = 4, .max_positions = 64, .theta = 100}, "c");
     return std::pair(rotary.frequencies.frequencies, config);
   };
   for (const char* rope : {"rope_parameters", "rope_scaling"}) {
     const json nested = {{rope, {{"rope_type", "default"}, {"rope_theta", 500}}}};
-    for (const json& config : {json::object(), json({{"rope_theta", 500}}), nested,
-                               with(nested, "rope_theta", 500), json({{rope, {{"rope_type", "default"}}}}),
-                               json({{rope, nullptr}})}) {
+    for (const json& config :
+         {json::object(), json({{"rope_theta", 500}}), nested, with(nested, "rope_theta", 500),
+          json({{rope, {{"rope_type", "default"}}}}), json({{rope, nullptr}})}) {
       const auto [frequencies, changed] = theta_of(config);
       EXPECT_EQ(frequencies, (std::vector<float>{1.0F, 0.01F})) << config;
       EXPECT_EQ(changed.dump().find("500"), std::string::npos) << changed;

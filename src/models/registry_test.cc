@@ -66,9 +66,8 @@ TEST(Registry, EveryShapeIsAModelThatItsConfigDescribes) {
   EXPECT_EQ(architecture_of(*model_of_shape("gpt2")), "GPT2LMHeadModel");
   EXPECT_EQ(architecture_of(*model_of_shape("gpt2", Head::kSequenceClassification)),
             "GPT2ForSequenceClassification");
-  EXPECT_TRUE(
-      contains(message_of<UserError>([] { model_of_shape("bert-base", Head::kCausalLanguageModel); }),
-               "for a language model, got \"bert\""));
+  EXPECT_TRUE(contains(message_of<UserError>([] { model_of_shape("bert-base", Head::kCausalLanguageModel); }),
+                       "for a language model, got \"bert\""));
 }
 
 TEST(DistilBertConfig, WhatItCannotComputeIsRefused) {

@@ -78,6 +78,7 @@ class Selection {
       if (layer.product == logits) head_ = layer.module;
     }
     select_saved(options.modules_to_save);
+    name_tied_modules();
     select_targets(options.targets);
   }
 
@@ -85,6 +86,7 @@ class Selection {
   const std::vector<ParameterId>& saved() const { return saved_; }
   const std::vector<std::string>& target_names() const { return target_names_; }
   const std::vector<std::string>& saved_names() const { return saved_names_; }
+  bool saves_tied_modules() const { return saves_tied_modules_; }
 
  private:
   void select_saved(std::vector<std::string> names) {
@@ -92,15 +94,38 @@ class Selection {
     if (names.empty() && !head_.empty()) names = {head_};
     std::set<ParameterId> saved;
     for (const std::string& name : names) {
-      const size_t before = saved.size();
+      bool is_known = false;
       for (size_t i = 0; i < state_.parameters().size(); ++i) {
-        if (names_module_of(state_.parameters()[i].name, name))
-          saved.insert(ParameterId{static_cast<int32_t>(i)});
+        if (!names_parameter(name, state_.parameters()[i])) continue;
+        saved.insert(ParameterId{static_cast<int32_t>(i)});
+        is_known = true;
       }
-      if (saved.size() == before) throw unknown_name("lora_modules_to_save", name, known_parts({}));
+      if (!is_known) throw unknown_name("lora_modules_to_save", name, known_parts({}));
     }
     saved_.assign(saved.begin(), saved.end());
     saved_names_ = names;
+  }
+
+  // By its own module, or by the head's where it is both.
+  bool names_parameter(const std::string& name, const Parameter& parameter) const {
+    const auto other = state_.other_names().find(parameter.name);
+    return names_module_of(parameter.name, name) ||
+           (other != state_.other_names().end() && names_module_of(other->second, name));
+  }
+
+  // PEFT ties the two modules where it reads the name of one that it knows for that, and not every table's is.
+  void name_tied_modules() {
+    for (const auto& [table, head] : state_.other_names()) {
+      const ParameterId id = state_.find_parameter(table);
+      if (std::find(saved_.begin(), saved_.end(), id) == saved_.end()) continue;
+      saves_tied_modules_ = true;
+      for (const std::string& parameter : {table, head}) {
+        const bool is_named =
+            std::any_of(saved_names_.begin(), saved_names_.end(),
+                        [&](const std::string& name) { return names_module_of(parameter, name); });
+        if (!is_named) saved_names_.push_back(last_part(parameter.substr(0, parameter.rfind('.'))));
+      }
+    }
   }
 
   void select_targets(const std::vector<std::string>& names) {
@@ -155,6 +180,7 @@ class Selection {
   std::vector<ParameterId> saved_;
   std::vector<std::string> target_names_;
   std::vector<std::string> saved_names_;
+  bool saves_tied_modules_ = false;
 };
 
 // Puts the adapters into one program; their parameters are made by the first.
@@ -274,6 +300,7 @@ void lora(ProgramFamily& family, const StepOptions& options) {
   family.adapters.saved = selection.saved();
   family.adapters.target_modules = selection.target_names();
   family.adapters.modules_to_save = selection.saved_names();
+  family.adapters.ensure_weight_tying = selection.saves_tied_modules();
   for (Program& program : family.programs) Adapter(program, family, options).run(selection.targeted());
   assign_weight_decay(state, options);
 }

@@ -20,7 +20,8 @@
 namespace shoehorn {
 
 // Adds adapters if options.lora.rank is above 0, and records them in family.adapters. UserError naming a
-// target or a module to save that the model does not have, or a setting out of range.
+// target or a module to save that the model does not have, or a setting out of range. A table that is the head, too, is saved by the
+// name of either module; adapters.modules_to_save has both.
 void lora(ProgramFamily& family, const StepOptions& options);
 
 }  // namespace shoehorn

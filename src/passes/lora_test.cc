@@ -6,7 +6,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
+#include <nlohmann/json.hpp>
 #include <set>
+#include <tuple>
 
 #include "base/error_testing.h"
 #include "model/layers.h"
@@ -237,6 +240,55 @@ TEST(Lora, SavedModulesAreTrainedWhole) {
   const ProgramFamily nothing = built(with({.rank = 4, .modules_to_save = {"none"}}));
   EXPECT_FALSE(trained(nothing).contains("classifier.weight"));
   EXPECT_TRUE(nothing.adapters.saved.empty());
+}
+
+std::unique_ptr<Model> small_decoder(const char* type, bool ties) {
+  return model_from_json({{"model_type", type},
+                          {"vocab_size", 50},
+                          {"hidden_size", kHidden},
+                          {"num_hidden_layers", 1},
+                          {"num_attention_heads", 3},
+                          {"max_position_embeddings", 16},
+                          {"tie_word_embeddings", ties}},
+                         type, Head::kCausalLanguageModel);
+}
+
+// PEFT ties it where modules_to_save has a name that it knows, which GPT-2's table has not.
+TEST(Lora, ATableThatIsTheHeadIsSavedByEitherNameAndHasBoth) {
+  using Names = std::vector<std::string>;
+  for (const auto& [type, asked, both, weight] :
+       {std::tuple<const char*, Names, Names, const char*>{
+            "llama", {"embed_tokens"}, {"embed_tokens", "lm_head"}, "model.embed_tokens.weight"},
+        {"llama", {"lm_head"}, {"lm_head", "embed_tokens"}, "model.embed_tokens.weight"},
+        {"llama",
+         {"lm_head", "model.embed_tokens"},
+         {"lm_head", "model.embed_tokens"},
+         "model.embed_tokens.weight"},
+        {"gpt2", {"wte"}, {"wte", "lm_head"}, "transformer.wte.weight"}}) {
+    SCOPED_TRACE(fmt::format("{}: {}", type, fmt::join(asked, ", ")));
+    const ProgramFamily family =
+        testing::build(*small_decoder(type, true), with({.rank = 4, .modules_to_save = asked}));
+    EXPECT_EQ(family.adapters.modules_to_save, both);
+    EXPECT_TRUE(family.adapters.ensure_weight_tying);
+    ASSERT_EQ(family.adapters.saved.size(), 1U);
+    EXPECT_EQ(family.state->parameter(family.adapters.saved[0]).name, weight);
+    EXPECT_TRUE(trained(family).contains(weight));
+  }
+  for (const bool ties : {true, false}) {
+    const AdapterSet none =
+        testing::build(*small_decoder("llama", ties), with({.rank = 4, .modules_to_save = {"none"}}))
+            .adapters;
+    EXPECT_FALSE(none.ensure_weight_tying);
+    EXPECT_TRUE(none.modules_to_save.empty());
+  }
+  for (const char* module : {"embed_tokens", "lm_head"}) {
+    const AdapterSet apart =
+        testing::build(*small_decoder("llama", false), with({.rank = 4, .modules_to_save = {module}}))
+            .adapters;
+    EXPECT_FALSE(apart.ensure_weight_tying);
+    EXPECT_EQ(apart.modules_to_save, Names{module});
+    EXPECT_EQ(apart.saved.size(), 1U);
+  }
 }
 
 TEST(Lora, PatternsOfFreezeSeeTheAdapters) {

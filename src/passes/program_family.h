@@ -47,6 +47,7 @@ struct AdapterSet {
   // For PEFT's adapter_config.json: the task, and the names that selected them.
   std::string task_type;
   std::vector<std::string> target_modules, modules_to_save;
+  bool ensure_weight_tying = false;  // what is saved has a table that is the head, too
   // The model's defaults, for options without names.
   std::vector<std::string> default_targets, default_modules_to_save;
 

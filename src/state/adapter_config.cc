@@ -23,10 +23,11 @@ using nlohmann::json;
 
 // Keys that are read below, and those that say where an adapter comes from or how it was started, not what it
 // computes. (PEFT itself corrects fan_in_fan_out by the layer's class.) Any other must be unset.
-constexpr std::array<std::string_view, 22> kHarmlessKeys = {"auto_mapping",
+constexpr std::array<std::string_view, 23> kHarmlessKeys = {"auto_mapping",
                                                             "base_model_name_or_path",
                                                             "bias",
                                                             "corda_config",
+                                                            "ensure_weight_tying",
                                                             "eva_config",
                                                             "fan_in_fan_out",
                                                             "inference_mode",
@@ -89,6 +90,11 @@ class ConfigReader {
     if (!found.is_number() || !(found.get<double>() >= low && found.get<double>() < high))
       throw wrong(key, expected);
     return found.get<float>();
+  }
+  bool flag(const char* key) const {
+    const json found = value(key);
+    if (!found.is_null() && !found.is_boolean()) throw wrong(key, "true or false");
+    return found == true;
   }
   std::string text(const char* key) const {
     const json found = value(key);
@@ -158,6 +164,7 @@ AdapterConfig read_adapter_config(const fs::path& directory) {
   reader.check_kind();
   AdapterConfig config;
   config.base_model_name_or_path = reader.text("base_model_name_or_path");
+  config.ensure_weight_tying = reader.flag("ensure_weight_tying");
   LoraOptions& lora = config.lora;
   lora.rank = reader.rank();
   lora.alpha = reader.number("lora_alpha", 8, 1e-30, 1e30, "a number above 0");
@@ -182,6 +189,21 @@ AdapterConfig read_adapter_config(const fs::path& directory) {
       [](const std::string& tensor, const std::string& name) { return names_module_of(tensor, name); });
   if (lora.modules_to_save.empty()) lora.modules_to_save = {"none"};
   return config;
+}
+
+void check_weight_tying(const fs::path& directory, const AdapterConfig& config,
+                        const std::map<std::string, std::string>& other_names) {
+  if (config.ensure_weight_tying) return;
+  for (const auto& [table, head] : other_names) {
+    for (const std::string& name : config.lora.modules_to_save) {
+      if (!names_module_of(table, name) && !names_module_of(head, name)) continue;
+      throw user_error(
+          "[{}: ensure_weight_tying] expected true for '{}' of modules_to_save, since {} of the base model is {} too, "
+          "got false or nothing, which takes the two apart; let PEFT train with ensure_weight_tying=True, or, if "
+          "Shoehorn trained it, write true into the file",
+          (directory / kAdapterConfigName).string(), name, table, head);
+    }
+  }
 }
 
 fs::path base_model_directory(const fs::path& adapter, const AdapterConfig& config) {
@@ -225,6 +247,7 @@ void write_adapter_config(const fs::path& directory, const fs::path& base, const
                  {"use_dora", false},
                  {"use_rslora", false}};
   if (adapters.modules_to_save.empty()) config["modules_to_save"] = nullptr;
+  if (adapters.ensure_weight_tying) config["ensure_weight_tying"] = true;
   write_json_atomic(directory / kAdapterConfigName, config, {.final_newline = false});
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -21,6 +22,9 @@ struct AdapterConfig {
   std::string base_model_name_or_path;
   // targets and modules_to_save are those with tensors in the adapter; PEFT may list more.
   LoraOptions lora;
+  // A table that is the base model's head, too, is still both. Otherwise PEFT, which has the key since 0.18, copies the one of the
+  // two that modules_to_save names and leaves the other as it was.
+  bool ensure_weight_tying = false;
 };
 
 bool is_adapter_directory(const std::filesystem::path& directory);
@@ -29,6 +33,11 @@ bool is_adapter_directory(const std::filesystem::path& directory);
 // lacks (use_dora, use_rslora, bias, rank_pattern, …; unknown keys that are set), a malformed value. Also if
 // there are no tensors.
 AdapterConfig read_adapter_config(const std::filesystem::path& directory);
+
+// UserError naming ensure_weight_tying where it is not true and the adapter has a module that is one with another in the base model:
+// this version has no model in which the two differ. `other_names`: Model::other_names() of the base model.
+void check_weight_tying(const std::filesystem::path& directory, const AdapterConfig& config,
+                        const std::map<std::string, std::string>& other_names);
 
 // The directory of the base model that the config names, relative to the working directory or to the
 // adapter's. UserError if it does not exist.

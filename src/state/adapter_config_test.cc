@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -84,6 +85,45 @@ TEST_F(AdapterConfigTest, TheOrderOfAWeightsDimensionsIsTheModels) {
   }
 }
 
+// Otherwise PEFT's model has the two apart.
+TEST_F(AdapterConfigTest, ATableThatIsTheHeadIsTied) {
+  write_tensors({"encoder.query.lora_A.weight", "model.embed_tokens.weight", "lm_head.weight"});
+  const std::map<std::string, std::string> tied = {{"model.embed_tokens.weight", "lm_head.weight"}};
+  const auto config_of = [&](const json& modules, const json& tying) {
+    return read([&](json& c) {
+      c["modules_to_save"] = modules;
+      c["ensure_weight_tying"] = tying;
+    });
+  };
+  for (const json& modules : {json::array({"embed_tokens"}), json::array({"lm_head"}),
+                              json::array({"model.embed_tokens", "lm_head"})}) {
+    for (const json& tying : {json(false), json()}) {
+      const AdapterConfig config = config_of(modules, tying);
+      EXPECT_FALSE(config.ensure_weight_tying);
+      EXPECT_TRUE(contains(
+          message_of<UserError>([&] { check_weight_tying(directory_.path(), config, tied); }),
+          fmt::format(
+              "adapter_config.json: ensure_weight_tying] expected true for '{}' of modules_to_save, since "
+              "model.embed_tokens.weight of the base model is lm_head.weight too",
+              modules[0].get<std::string>())));
+      EXPECT_NO_THROW(check_weight_tying(directory_.path(), config, {})) << "the base has both";
+    }
+    const AdapterConfig config = config_of(modules, true);
+    EXPECT_TRUE(config.ensure_weight_tying);
+    EXPECT_NO_THROW(check_weight_tying(directory_.path(), config, tied));
+  }
+  EXPECT_NO_THROW(check_weight_tying(directory_.path(), config_of(nullptr, false), tied));
+}
+
+TEST_F(AdapterConfigTest, TyingIsWrittenWhereItIsNeeded) {
+  for (const bool ties : {true, false}) {
+    AdapterSet adapters;
+    adapters.ensure_weight_tying = ties;
+    write_adapter_config(directory_.path(), directory_.path() / "base", {.rank = 3}, adapters);
+    EXPECT_EQ(read_json(directory_.path() / kAdapterConfigName).value("ensure_weight_tying", false), ties);
+  }
+}
+
 TEST_F(AdapterConfigTest, NothingSavedWholeIsNone) {
   for (const json& nothing : {json(), json::array(), json::array({"score"})}) {
     EXPECT_EQ(read([&](json& c) { c["modules_to_save"] = nothing; }).lora.modules_to_save,
@@ -124,6 +164,7 @@ TEST_F(AdapterConfigTest, MalformedValuesAreRefusedByName) {
                                                                             {"lora_dropout", 1},
                                                                             {"target_modules", ".*query"},
                                                                             {"target_modules", {1}},
+                                                                            {"ensure_weight_tying", "yes"},
                                                                             {"modules_to_save", "classifier"},
                                                                             {"base_model_name_or_path", 1}}) {
     EXPECT_TRUE(contains(refusal([&](json& c) { c[key] = value; }), "adapter_config.json: " + key + "]"));

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 
+#include "base/content_hash.h"
 #include "base/error.h"
 #include "exec/host_kernels.h"
 #include "io/safetensors_writer.h"
@@ -25,17 +26,6 @@ namespace fs = std::filesystem;
 // stack.
 constexpr int64_t kAdapterChunkElements = int64_t{1} << 12;
 constexpr int64_t kMergedChunkElements = int64_t{1} << 16;
-
-// The parameters that an adapter's file holds.
-std::vector<ParameterId> parameters_in_file(const AdapterSet& adapters) {
-  std::vector<ParameterId> ids;
-  for (const LowRankAdapter& adapter : adapters.list) {
-    ids.push_back(adapter.a);
-    ids.push_back(adapter.b);
-  }
-  ids.insert(ids.end(), adapters.saved.begin(), adapters.saved.end());
-  return ids;
-}
 
 void require_base(bool is_there) {
   if (!is_there) {
@@ -187,30 +177,62 @@ DType usual_dtype(const std::vector<TensorSpec>& specs) {
 
 void load_adapter_tensors(VerifiedTensorFiles& tensors, const ProgramFamily& family, Executor& executor) {
   const TensorFiles& files = tensors.files();
-  std::map<std::string, ParameterId> missing;
-  for (const ParameterId id : parameters_in_file(family.adapters))
-    missing[std::string(kAdapterTensorPrefix) + family.state->parameter(id).name] = id;
+  std::map<std::string, ParameterId> parameter_of;
+  for (const AdapterTensor& tensor : adapter_file_tensors(family))
+    parameter_of[tensor.name] = tensor.parameter;
+  struct Loaded {
+    std::string name;
+    std::string content;
+  };
+  std::map<ParameterId, Loaded> loaded;
   for (const std::string& name : files.names_in_files()) {
-    const auto found = missing.find(name);
-    if (found == missing.end()) {
+    const auto found = parameter_of.find(name);
+    if (found == parameter_of.end()) {
       throw user_error(
           "[{}: {}] expected adapters of the layers that target_modules names and tensors of "
           "modules_to_save, "
           "got another tensor; does the adapter go with this base model?",
           files.path().string(), name);
     }
+    ContentHash content;
     load_parameter(tensors, name, family.state->parameter(found->second),
-                   "the base model and r in adapter_config.json say", executor);
-    missing.erase(found);
+                   "the base model and r in adapter_config.json say", executor, &content);
+    const auto& [first, is_first] =
+        loaded.try_emplace(found->second, Loaded{.name = name, .content = content.hex()});
+    if (!is_first && first->second.content != content.hex()) {
+      throw user_error(
+          "[{}: {}] expected the numbers of {}, which is one with it in the base model, got others",
+          files.path().string(), name, first->second.name);
+    }
   }
-  if (missing.empty()) return;
-  throw user_error(
-      "[{}] expected a tensor '{}', got none of that name; was the adapter trained with other targets, or is "
-      "the file cut short?",
-      files.path().string(), missing.begin()->first);
+  for (const auto& [name, parameter] : parameter_of) {
+    if (loaded.contains(parameter)) continue;
+    throw user_error(
+        "[{}] expected a tensor '{}', got none of that name; was the adapter trained with other targets, or is "
+        "the file cut short?",
+        files.path().string(), name);
+  }
 }
 
 }  // namespace
+
+std::vector<AdapterTensor> adapter_file_tensors(const ProgramFamily& family) {
+  const StateTable& state = *family.state;
+  std::vector<AdapterTensor> tensors;
+  const auto add = [&](const std::string& name, ParameterId id) {
+    tensors.push_back({std::string(kAdapterTensorPrefix) + name, id});
+  };
+  for (const LowRankAdapter& adapter : family.adapters.list) {
+    for (const ParameterId id : {adapter.a, adapter.b}) add(state.parameter(id).name, id);
+  }
+  for (const ParameterId id : family.adapters.saved) {
+    const std::string& name = state.parameter(id).name;
+    add(name, id);
+    const auto other = state.other_names().find(name);
+    if (other != state.other_names().end()) add(other->second, id);
+  }
+  return tensors;
+}
 
 void save_adapter(const fs::path& directory, const fs::path& base, const LoraOptions& options,
                   const ProgramFamily& family, const Executor& executor, Communicator* ranks) {
@@ -218,10 +240,9 @@ void save_adapter(const fs::path& directory, const fs::path& base, const LoraOpt
   const PartsOfRanks parts(ranks);
   std::vector<TensorSpec> specs;
   std::map<std::string, ParameterId> parameter_of;
-  for (const ParameterId id : parameters_in_file(family.adapters)) {
-    const Parameter& parameter = family.state->parameter(id);
-    specs.push_back({std::string(kAdapterTensorPrefix) + parameter.name, DType::kF32, parameter.shape});
-    parameter_of[specs.back().name] = id;
+  for (const AdapterTensor& tensor : adapter_file_tensors(family)) {
+    specs.push_back({tensor.name, DType::kF32, family.state->parameter(tensor.parameter).shape});
+    parameter_of[tensor.name] = tensor.parameter;
   }
   sort_as_hugging_face(specs);
   std::array<float, kAdapterChunkElements> staging;

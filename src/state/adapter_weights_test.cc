@@ -4,17 +4,23 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/error.h"
+#include "io/json_file.h"
 #include "io/safetensors.h"
 #include "io/test_directory.h"
 #include "model/layers.h"
+#include "models/registry.h"
 #include "session/session.h"
 #include "state/adapter_config.h"
 #include "state/adapter_tensors.h"
+#include "state/starting_weights.h"
 #include "tasks/single_label_classification.h"
+#include "train/start_checks.h"
 #include "train/test_support.h"
+#include "train/transfer_progress.h"
 
 namespace shoehorn {
 namespace {
@@ -140,6 +146,78 @@ TEST_F(AdapterWeights, FilesThatDoNotFitAreRefused) {
   save();
   write([](std::vector<TensorSpec>& specs) { specs[0].dtype = DType::kI32; });
   EXPECT_TRUE(contains(refusal(3), "expected a floating-point tensor, got int32"));
+}
+
+// As PEFT has it, which replaces both modules.
+TEST_F(AdapterWeights, ATableThatIsTheHeadIsThereUnderBothNames) {
+  const auto model = model_from_json({{"model_type", "llama"},
+                                      {"vocab_size", 61},
+                                      {"hidden_size", 24},
+                                      {"intermediate_size", 40},
+                                      {"num_hidden_layers", 1},
+                                      {"num_attention_heads", 3},
+                                      {"max_position_embeddings", 24},
+                                      {"tie_word_embeddings", true}},
+                                     "config.json", Head::kCausalLanguageModel);
+  SessionOptions options = options_of(3);
+  options.step.lora.targets = {"q_proj"};
+  options.step.lora.modules_to_save = {"embed_tokens"};
+  Session session(*model, options), other(*model, options);
+  for (Session* each : {&session, &other}) each->reserve();
+  start(session, 5);
+  const fs::path plain = directory_.path() / "plain";
+  fs::create_directories(plain);
+  save_weights(plain, session.state(), session.executor());
+  fill(session, session.family().adapters.saved.at(0), 0.125F);
+  save_adapter(adapter(), plain, options.step.lora, session.family(), session.executor());
+
+  const std::string table = "model.embed_tokens.weight", head = "lm_head.weight";
+  const std::vector<float> trained = weights_of(session).at(table);
+  std::vector<TensorSpec> specs;
+  int64_t bytes = 0;
+  {
+    const SafetensorsFile file = SafetensorsFile::open(adapter() / kAdapterWeightsName);
+    for (const std::string& name : {table, head}) {
+      std::vector<float> found(trained.size());
+      file.read_into("base_model.model." + name, std::as_writable_bytes(std::span(found)));
+      EXPECT_EQ(found, trained) << name;
+    }
+    for (const TensorEntry& entry : file.tensors()) {
+      specs.push_back({entry.name, entry.dtype, entry.shape});
+      bytes += entry.bytes;
+    }
+  }
+  EXPECT_EQ(saved_model_bytes(session), bytes);
+  EXPECT_EQ(transfer_bytes(session, {.adapters_alone = true}), bytes);
+  start_run({.weights = plain, .adapter = adapter()}, other);
+  EXPECT_EQ(weights_of(other), weights_of(session));
+
+  nlohmann::json config = read_json(adapter() / kAdapterConfigName);
+  config["ensure_weight_tying"] = false;
+  write_json_atomic(adapter() / kAdapterConfigName, config);
+  EXPECT_TRUE(
+      contains(message_of<UserError>([&] { start_run({.weights = plain, .adapter = adapter()}, other); }),
+               "ensure_weight_tying] expected true for 'embed_tokens'"));
+
+  // One of the two is enough, and another number in one of them is none of this model's.
+  const auto load_without = [&](const std::string& missing, const std::string& changed) {
+    std::vector<TensorSpec> kept;
+    for (const TensorSpec& spec : specs) {
+      if (missing.empty() || !spec.name.ends_with(missing)) kept.push_back(spec);
+    }
+    SafetensorsWriter writer(adapter() / kAdapterWeightsName, kept);
+    for (const TensorSpec& spec : kept) {
+      const std::byte each{static_cast<uint8_t>(!changed.empty() && spec.name.ends_with(changed))};
+      writer.append(spec.name, std::vector<std::byte>(static_cast<size_t>(tensor_bytes(spec)), each));
+    }
+    writer.commit();
+    load_adapter(adapter(), other.family(), other.executor());
+  };
+  EXPECT_NO_THROW(load_without("", ""));
+  EXPECT_NO_THROW(load_without(head, ""));
+  EXPECT_NO_THROW(load_without(table, ""));
+  EXPECT_TRUE(contains(message_of<UserError>([&] { load_without("", head); }),
+                       "which is one with it in the base model, got others"));
 }
 
 TEST_F(AdapterWeights, NeedABase) {

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "io/file.h"
 #include "io/manifest.h"
+#include "state/adapter_config.h"
 #include "state/adapter_weights.h"
 #include "state/fp16_checkpoint.h"
 #include "state/weights.h"
@@ -67,6 +68,8 @@ std::optional<OriginalWeights> start_run(const RunStart& start, Session& session
   if (!start.weights.empty() && is_float16(session.options().step))
     say(fp16_overflow_warning(TensorFiles::open_weights(start.weights)));
   const bool loads_adapter = !start.adapter.empty();
+  if (loads_adapter)
+    check_weight_tying(start.adapter, read_adapter_config(start.adapter), session.state().other_names());
   StartedWeights started = start_weights(
       start.weights, session.state(), session.executor(), start.seed, [&](const Parameter& parameter) {
         return (start.ignore_mismatched_sizes && is_of_head(session.state(), parameter)) ||

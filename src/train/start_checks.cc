@@ -17,6 +17,7 @@
 #include "io/input_stream.h"
 #include "passes/local_sgd.h"
 #include "ranks/agreement.h"
+#include "state/adapter_weights.h"
 #include "train/evaluation.h"
 
 namespace shoehorn {
@@ -110,12 +111,13 @@ void check_directory_is_shared(const std::filesystem::path& directory, Communica
 
 int64_t saved_model_bytes(const Session& session) {
   const StateTable& state = session.state();
-  const AdapterSet& adapters = session.family().adapters;
   int64_t bytes = 0;
-  for (const Parameter& parameter : state.parameters()) {
-    if (adapters.empty() || parameter.is_adapter) bytes += saved_bytes(state, parameter);
+  if (session.family().adapters.empty()) {
+    for (const Parameter& parameter : state.parameters()) bytes += saved_bytes(state, parameter);
+  } else {
+    for (const AdapterTensor& tensor : adapter_file_tensors(session.family()))
+      bytes += saved_bytes(state, state.parameter(tensor.parameter));
   }
-  for (const ParameterId id : adapters.saved) bytes += saved_bytes(state, state.parameter(id));
   return bytes;
 }
 

@@ -2,18 +2,17 @@
 
 #include <algorithm>
 #include <utility>
-#include <vector>
 
-#include "passes/program_family.h"
+#include "state/adapter_weights.h"
 
 namespace shoehorn {
 
 namespace {
 
-bool is_trained_with_adapters(const Session& session, const Parameter& parameter) {
-  const std::vector<ParameterId>& saved = session.family().adapters.saved;
-  const auto is_it = [&](ParameterId id) { return session.state().parameter(id).name == parameter.name; };
-  return parameter.is_adapter || std::any_of(saved.begin(), saved.end(), is_it);
+int64_t local_bytes(const StateTable& state, const Parameter& parameter) {
+  const int64_t width = dtype_bytes(state.storage(parameter.storage).type.dtype);
+  const int64_t rest = parameter.rest.valid() ? dtype_bytes(state.storage(parameter.rest).type.dtype) : 0;
+  return parameter.local_elements() * (width + rest);
 }
 
 }  // namespace
@@ -21,11 +20,11 @@ bool is_trained_with_adapters(const Session& session, const Parameter& parameter
 int64_t transfer_bytes(const Session& session, const TransferContents& contents) {
   const StateTable& state = session.state();
   int64_t bytes = 0;
-  for (const Parameter& parameter : state.parameters()) {
-    if (contents.adapters_alone && !is_trained_with_adapters(session, parameter)) continue;
-    const int64_t width = dtype_bytes(state.storage(parameter.storage).type.dtype);
-    const int64_t rest = parameter.rest.valid() ? dtype_bytes(state.storage(parameter.rest).type.dtype) : 0;
-    bytes += parameter.local_elements() * (width + rest);
+  if (contents.adapters_alone) {
+    for (const AdapterTensor& tensor : adapter_file_tensors(session.family()))
+      bytes += local_bytes(state, state.parameter(tensor.parameter));
+  } else {
+    for (const Parameter& parameter : state.parameters()) bytes += local_bytes(state, parameter);
   }
   if (!contents.optimizer_states) return bytes;
   for (const Storage& storage : state.storages())

@@ -11,11 +11,11 @@ namespace shoehorn {
 
 // What passes between a session's arenas and files.
 struct TransferContents {
-  bool adapters_alone = false;  // of a model with adapters only what they train
+  bool adapters_alone = false;  // of a model with adapters only what their file has
   bool optimizer_states = false;
 };
 
-// Bytes of that in the arenas.
+// Bytes of that in the arenas; those that two tensors of an adapter's file stand for count twice.
 int64_t transfer_bytes(const Session& session, const TransferContents& contents);
 
 // While it lives, shows what is transferred (beside_main_work), as far as the transfers are the session's only host

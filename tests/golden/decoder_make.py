@@ -90,6 +90,12 @@ LANGUAGE_MODELS = {
         False,
     ),
     "qwen3": ("Qwen3ForCausalLM", LLAMA, True),
+    # A window in the layer that would have none by max_window_layers.
+    "qwen3_window": (
+        "Qwen3ForCausalLM",
+        dict(LLAMA, use_sliding_window=True, sliding_window=4, layer_types=["sliding_attention", "full_attention"]),
+        False,
+    ),
     "qwen3_tied_biases": ("Qwen3ForCausalLM", dict(LLAMA, attention_bias=True, tie_word_embeddings=True), False),
 }
 # name: (the model above, label smoothing as transformers' LabelSmoother has it, z-loss); some targets inside the texts are

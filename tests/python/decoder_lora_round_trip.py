@@ -9,6 +9,8 @@ For GPT-2, whose layers are stored transposed, and Llama, Mistral, Qwen2 and Qwe
   2. PEFT makes an adapter on other layers; Shoehorn has its loss.
   3. Shoehorn merges what it trained; Transformers loads the whole model.
   4. The same of a classifier by the last token (GPT-2 and Llama), compared by logits.
+  5. The same of a table that is the head, too, and is trained whole (GPT-2 and Qwen2). Where PEFT trains the two apart, Shoehorn refuses
+     the adapter by the name of the key.
 
 Exit: 0 the same, 1 different or a program failed, 77 no PEFT here (CTest's SKIP_RETURN_CODE).
 """
@@ -17,6 +19,7 @@ import importlib.util
 import json
 import os
 import pathlib
+import subprocess
 import sys
 import tempfile
 
@@ -35,6 +38,8 @@ TARGETS = {
     "qwen3": ("all-linear", ["q_proj", "k_proj", "down_proj"]),
 }
 CLASSIFIERS = ("gpt2", "llama")
+# Shoehorn's name of a table that is the head, too, and PEFT's, which does not know GPT-2's for that.
+TIED = {"gpt2": ("wte", "lm_head"), "qwen2": ("embed_tokens", "embed_tokens")}
 
 
 def loss_of(model, blocks):
@@ -99,12 +104,13 @@ def moves(what, adapted, base):
     return well
 
 
-def randomized(model, task_type, targets):
+def randomized(model, task_type, targets, **settings):
     """PEFT's adapter of random numbers on these layers."""
     import peft
     import torch
 
-    adapted = peft.get_peft_model(model, peft.LoraConfig(task_type=task_type, r=3, lora_alpha=5, lora_dropout=0.1, target_modules=targets))
+    config = peft.LoraConfig(task_type=task_type, r=3, lora_alpha=5, lora_dropout=0.1, target_modules=targets, **settings)
+    adapted = peft.get_peft_model(model, config)
     torch.manual_seed(3)
     with torch.no_grad():
         for parameter in adapted.parameters():
@@ -138,6 +144,52 @@ def language_trip(shoehorn, directory, name, tokenizer):
     theirs = loss_of(made, blocks)
     well &= moves(f"{name}, PEFT's", theirs, base_loss)
     well &= agree(f"{name}: Shoehorn with PEFT's adapter", eval_loss(shoehorn, directory / f"{name}-peft", directory), theirs)
+    return well
+
+
+def tied_trip(shoehorn, directory, name, tokenizer):
+    import peft
+
+    base = directory / name
+    blocks = decoders.blocks_of(tokenizer, directory / "validation.txt")
+    base_loss = loss_of(language_model(base), blocks)
+    our_module, their_module = TIED[name]
+    flags = [
+        "--train_file", directory / "train.txt", "--block_size", decoders.BLOCK, "--lora_rank", 4, "--lora_modules_to_save", our_module
+    ]  # fmt: skip
+    adapter, merged = directory / f"{name}-tied", directory / f"{name}-tied-merged"
+    if not train(shoehorn, directory, base, adapter, flags) or not train(shoehorn, directory, base, merged, [*flags, "--lora_merge"]):
+        return False
+    ours = eval_loss(shoehorn, adapter, directory)
+    loaded = peft.PeftModel.from_pretrained(language_model(base), adapter)
+    theirs = loss_of(loaded, blocks)
+    well = agree(f"{name}, a tied table: PEFT with Shoehorn's adapter", ours, theirs) and moves(name, theirs, base_loss)
+    well &= agree(f"{name}, a tied table: what PEFT merges of it", ours, loss_of(loaded.merge_and_unload(), blocks))
+    well &= agree(f"{name}, a tied table: Transformers with Shoehorn's adapter", ours, loss_of(language_model(adapter), blocks))
+    well &= agree(f"{name}, a tied table: Transformers with what Shoehorn merged", ours, loss_of(language_model(merged), blocks))
+
+    for is_tied in (True, False):
+        made = randomized(
+            language_model(base), "CAUSAL_LM", TARGETS[name][1], modules_to_save=[their_module], ensure_weight_tying=is_tied
+        )
+        theirs_directory = directory / f"{name}-tied-peft-{is_tied}"
+        made.save_pretrained(theirs_directory)
+        if is_tied:
+            theirs = loss_of(made, blocks)
+            well &= moves(f"{name}, a tied table of PEFT's", theirs, base_loss)
+            well &= agree(f"{name}, a tied table: Shoehorn with PEFT's adapter", eval_loss(shoehorn, theirs_directory, directory), theirs)
+        else:
+            well &= refuses(f"{name}, a table apart from the head", shoehorn, theirs_directory, "adapter_config.json: ensure_weight_tying]")
+    return well
+
+
+def refuses(what, shoehorn, model, why):
+    """With these words, and nothing else."""
+    finished = subprocess.run(
+        [shoehorn, "generate", "--model_name_or_path", model, "--prompt", "the"], capture_output=True, text=True, check=False
+    )
+    well = finished.returncode == 2 and why in finished.stderr
+    print(f"{what}: {'refused' if well else 'NOT REFUSED'}, {finished.stderr.strip()}")
     return well
 
 
@@ -212,6 +264,7 @@ def main():
         tokenizer = decoders.make_tokenizer(directory / "tokenizer", directory / "train.txt")
         well = [language_trip(shoehorn, directory, name, tokenizer) for name in TARGETS]
         well += [classifier_trip(shoehorn, directory, name, tokenizer) for name in CLASSIFIERS]
+        well += [tied_trip(shoehorn, directory, name, tokenizer) for name in TIED]
         return 0 if all(well) else 1
 
 

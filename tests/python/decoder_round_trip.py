@@ -5,7 +5,7 @@
 
 Makes a small model of each architecture with a byte-level tokenizer, evaluates it with both programs, trains it for some
 steps with both (the Trainer's AdamW, no dropout, the same blocks in the same order) and compares the losses; then Transformers
-evaluates what Shoehorn saved, its config's keys are looked for, and one is trained as a classifier. Files of bfloat16 and float16
+evaluates what Shoehorn saved, its config's keys are looked for, and each is trained as a classifier. Files of bfloat16 and float16
 are read, and bfloat16 is written where the run asks for it. The tolerances are those of float32
 sums of a few hundred terms, and grow with the steps that feed on them.
 Exit: 0 the same, 1 different or a program failed, 77 no Transformers here (CTest's SKIP_RETURN_CODE).
@@ -163,7 +163,7 @@ def trip(shoehorn, directory, name, tokenizer):
     return good
 
 
-def classifies(shoehorn, directory):
+def classifies(shoehorn, directory, name):
     """A language model's directory becomes a classifier that Transformers reads."""
     import torch
     import transformers
@@ -173,9 +173,9 @@ def classifies(shoehorn, directory):
     with open(rows, "w", encoding="utf-8") as file:
         for index, line in enumerate(lines):
             file.write(json.dumps({"text": line, "label": label_of(index, "classes")}) + "\n")
-    output = directory / "classifier"
+    output = directory / f"{name}-classifier"
     trained = run(
-        shoehorn, "train", "--task", "text-classification", "--model_name_or_path", directory / "llama", "--train_file", rows, "--max_seq_length", 32,
+        shoehorn, "train", "--task", "text-classification", "--model_name_or_path", directory / name, "--train_file", rows, "--max_seq_length", 32,
         "--max_steps", 3, "--save_strategy", "no", "--output_dir", output,
     )  # fmt: skip
     predictions = directory / "predictions.jsonl"
@@ -191,7 +191,7 @@ def classifies(shoehorn, directory):
             theirs = model(torch.tensor([tokenizer(line)["input_ids"][:32]])).logits[0]
             ours = torch.tensor(list(json.loads(prediction)["logits"].values()))
             good &= bool((theirs - ours).abs().max() < 1e-4)
-    print(f"classifier: {'the same' if good else 'DIFFERENT'}")
+    print(f"{name}, a classifier: {'the same' if good else 'DIFFERENT'}")
     return good
 
 
@@ -251,7 +251,8 @@ def main():
         tokenizer = make_tokenizer(directory / "tokenizer", directory / "train.txt")
         good = [trip(sys.argv[1], directory, each, tokenizer) for each in MODELS]
         good += [keeps_types(sys.argv[1], directory, name) for name in ("gpt2", "llama")]
-        return 0 if all([*good, classifies(sys.argv[1], directory)]) else 1
+        good += [classifies(sys.argv[1], directory, name) for name in MODELS]
+        return 0 if all(good) else 1
 
 
 if __name__ == "__main__":
