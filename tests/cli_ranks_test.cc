@@ -532,8 +532,8 @@ TEST_F(CliLaunch, NeedsACommandThatRunsOnRanks) {
 // Without ranks there: what each of them would hold and send. Their gradients are as many however many they are.
 TEST_F(CliLaunch, PlansForRanksThatAreNotThere) {
   const auto plan = [&](const std::string& ranks) {
-    const ProgramRun result = run({"plan", "--model_name_or_path", model(), "--max_seq_length", "32",
-                                   "--world_size", ranks, "--ranks_per_host", "8", "--json"});
+    const ProgramRun result = run(
+        {"plan", "--model_name_or_path", model(), "--max_seq_length", "32", "--world_size", ranks, "--json"});
     EXPECT_EQ(result.exit_code, 0) << result.error;
     return nlohmann::json::parse(result.output);
   };

@@ -255,6 +255,7 @@ TEST_F(CliTopo, PlanSaysWhoIsOnWhichHost) {
   EXPECT_TRUE(contains(given, "by link, of rank 0: none sends more between hosts of 1 rank\n"));
   EXPECT_TRUE(contains(given, "Messages between hosts by the link that --link_bandwidth says"));
   EXPECT_TRUE(contains(given, "no other is known within a host"));
+  EXPECT_TRUE(contains(text({"--world_size", "4096"}), "but of its memory each has all"));
   EXPECT_FALSE(contains(text({}), "host has")) << "one rank is where it is";
 }
 

@@ -177,7 +177,7 @@ TEST_F(CliZero, PlansARankOfMany) {
   for (const char* stage : {"0", "1", "2", "3"}) {
     const ProgramRun planned =
         run({"plan", "--model", "bert-large", "--sequence_length", "128", "--world_size", "8",
-             "--gradient_accumulation_steps", "2", "--zero_stage", stage, "--json"});
+             "--ranks_per_host", "1", "--gradient_accumulation_steps", "2", "--zero_stage", stage, "--json"});
     ASSERT_EQ(planned.exit_code, 0) << planned.error;
     const auto json = nlohmann::json::parse(planned.output);
     EXPECT_LT(json.at("arena_bytes").get<int64_t>(), before) << stage;

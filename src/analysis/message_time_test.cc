@@ -131,8 +131,8 @@ TEST_F(RankedSession, AStepHasItsMessagesInIt) {
   }
 }
 
-// Gradients of data parallel go around beside the backward; where the backward waits for them (stage 2) nothing of them is
-// hidden.
+// Gradients go around beside the backward; at stage 2, where it waits for a bucket when the next one is complete, in smaller
+// part. Weights that are gathered behind the update are not hidden.
 TEST_F(RankedSession, OverlapIsThatOfTheMethod) {
   const auto hidden = [&](int64_t stage) {
     SessionOptions of = options(4, stage);
@@ -140,7 +140,8 @@ TEST_F(RankedSession, OverlapIsThatOfTheMethod) {
     return least_step_time(Session(model_, of), machine_, {}, &link_).messages->hidden_share();
   };
   EXPECT_GT(hidden(0), 0.01);
-  EXPECT_LT(hidden(2), 0.001);
+  EXPECT_GT(hidden(2), 0.01);
+  EXPECT_LT(hidden(2), hidden(0));
 }
 
 // Over a link between hosts of two ranks: a ring of all goes over it as a whole; one that stays within hosts goes over the other.
@@ -176,14 +177,19 @@ TEST_F(RankedSession, MessagesBetweenHostsGoOverTheirLink) {
 
 // As plans of each would have it. (Of so small a model a gathered layer is as large as what stage 3 saves.)
 TEST_F(RankedSession, MethodsAreWhatPlansSayOfThem) {
-  const auto methods = compare_rank_methods(model_, options(4, 1), [&](const Session& session) {
+  const auto of_stage = [&](int64_t stage) {
+    SessionOptions of = options(4, stage);
+    of.step.ranks.bucket_bytes = 1 << 14;  // stage 2 holds two buckets of gradients
+    return of;
+  };
+  const auto methods = compare_rank_methods(model_, of_stage(1), [&](const Session& session) {
     return least_step_time(session, machine_, {}, &link_);
   });
   ASSERT_EQ(methods.size(), 4U);
   EXPECT_EQ(methods[0].name, "ddp");
   EXPECT_EQ(methods[3].name, "zero_stage 3");
   for (size_t stage = 0; stage < methods.size(); ++stage) {
-    const Session planned(model_, options(4, static_cast<int64_t>(stage)));
+    const Session planned(model_, of_stage(static_cast<int64_t>(stage)));
     EXPECT_EQ(methods[stage].refusal, "");
     EXPECT_EQ(methods[stage].arena_bytes, planned.plan().arena_bytes()) << stage;
     EXPECT_EQ(methods[stage].sent_bytes, planned.sent_bytes_in_step(0)) << stage;

@@ -174,7 +174,8 @@ void open_fit(const CommandOptions& options, const std::string& machine, OpenedF
   report.samples_in_epoch = task.has_samples ? task.train.epoch_size() : 0;
   report.epochs = epochs_of(task);
   if (!backend->can_run()) report.device = backend->machine().cpu;
-  const int64_t all = whole_process_budget(*backend, backend->memory_limit(), ranks_of_host(task.arguments));
+  const int64_t all =
+      whole_process_budget(*backend, backend->memory_limit(), ranks_sharing_memory(task.arguments, *backend));
   report.budget_bytes = budget_beside_reserve(options, task.arguments.memory_budget.value_or(all));
   const ExactPlan plan =
       exact_plan_of(plan_in_process(joined(report.given, opened.machine), opened.standing));

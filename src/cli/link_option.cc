@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/plural.h"
 #include "lab/link_measurement.h"
+#include "train/planned_run.h"
 
 namespace shoehorn {
 
@@ -45,7 +46,11 @@ RankLink with_given(std::optional<RankLink> known, const RankLink& given, bool o
 
 std::string hosts_text(const TrainingArguments& args, const Backend& backend) {
   const bool shares_memory = backend.machine().device_is_host && !args.memory_budget;
-  const char* share = shares_memory ? ", of whose memory each has its share" : "";
+  const bool has_all = ranks_sharing_memory(args, backend) == 1;
+  const char* share = !shares_memory ? ""
+                      : has_all && !args.ranks_per_host
+                          ? ", but of its memory each has all, for it has no processor for each"
+                          : ", of whose memory each has its share";
   if (args.ranks_per_host)
     return fmt::format("A host has {}{}\n", plural(ranks_of_host(args), "rank"), share);
   return fmt::format("One host is taken to have all {} ranks{}; --ranks_per_host says how many a host has\n",

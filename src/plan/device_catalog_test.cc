@@ -25,9 +25,11 @@ TEST(DeviceCatalogTest, EveryFileIsInTheForm) {
     EXPECT_GE(device.peak_flops(DType::kBF16), device.peak_flops(DType::kF32)) << name;
     EXPECT_GT(device.figure("bandwidth"), 1e11) << name;
   }
-  for (const auto& entry : std::filesystem::directory_iterator(catalog()))
+  for (const auto& entry : std::filesystem::directory_iterator(catalog())) {
+    if (entry.path().filename() == "README.md") continue;
     EXPECT_EQ(read_json(entry.path())["name"], entry.path().stem().string())
         << "a file has its device's name";
+  }
   EXPECT_NE(refusal_of([&] { find_device(devices, "a101", "--machine_profile"); }).find("a100-80gb"),
             std::string::npos);
 }

@@ -1,5 +1,7 @@
 #include "train/planned_run.h"
 
+#include <thread>
+
 #include "analysis/find_anomaly.h"
 #include "base/error.h"
 #include "base/format.h"
@@ -70,7 +72,8 @@ PlannedRun::PlannedRun(const Model& model, const TrainingArguments& args, RunDat
   // Before the forecast, which counts its bytes.
   if (options.profile_steps > 0) profile_ = std::make_unique<StepProfile>(*session_, options.profile_steps);
   if (trains()) runner_.emplace(*session_, profile_.get(), options.ranks.get());
-  const int64_t local_ranks = options.ranks ? options.ranks->local_size() : ranks_of_host(args);
+  const int64_t local_ranks =
+      options.ranks ? options.ranks->local_size() : ranks_sharing_memory(args, session_->backend());
   if (options.has_smaller_plan) {
     forecast_ = forecast_least_memory(*session_, args.memory_budget, local_ranks);
     forecast_.process_overhead_bytes += options.caller_bytes;
@@ -81,6 +84,13 @@ PlannedRun::PlannedRun(const Model& model, const TrainingArguments& args, RunDat
 }
 
 PlannedRun::~PlannedRun() = default;
+
+int64_t ranks_sharing_memory(const TrainingArguments& args, const Backend& backend) {
+  const int64_t processors =
+      backend.can_run() ? std::thread::hardware_concurrency() : backend.machine().threads;
+  const bool is_known = args.ranks_per_host || args.world_size <= processors;
+  return is_known ? ranks_of_host(args) : 1;
+}
 
 void check_lockable(int64_t bytes, int64_t lockable_bytes) {
   constexpr int64_t kKibibyte = 1024;

@@ -93,4 +93,8 @@ class PlannedRun {
   MemoryForecast forecast_;
 };
 
+// The ranks of a plan that share the host's memory by default: --ranks_per_host, or all where it has a processor for each. Where it
+// has not, nobody knows how many a host has, and a rank counts as alone.
+int64_t ranks_sharing_memory(const TrainingArguments& args, const Backend& backend);
+
 }  // namespace shoehorn
