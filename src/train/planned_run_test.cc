@@ -48,12 +48,14 @@ TEST(PlannedRunTest, ARankThatIsPlannedHasItsShareOfTheHost) {
     TrainingArguments args = quiet_arguments();
     args.world_size = ranks;
     args.ranks_per_host = ranks_per_host;
-    const PlannedRun run(model, args, {.train = &samples},
-                         {.backend = make_null_backend({.available_memory_bytes = kAvailable})});
+    const PlannedRun run(
+        model, args, {.train = &samples},
+        {.backend = make_null_backend({.profile = {.threads = 4}, .available_memory_bytes = kAvailable})});
     return run.forecast().budget_bytes;
   };
   EXPECT_EQ(budget(1, {}), kAvailable);
   EXPECT_EQ(budget(4, {}), kAvailable / 4) << "one host has all";
+  EXPECT_EQ(budget(5, {}), kAvailable) << "one host has no processors for all";
   EXPECT_EQ(budget(4, 2), kAvailable / 2);
   EXPECT_EQ(budget(4, 1), kAvailable);
   EXPECT_EQ(budget(2, 8), kAvailable / 2) << "a host with room for more";
