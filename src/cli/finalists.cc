@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/step_time.h"
 #include "base/child_process.h"
 #include "cli/flag_words.h"
 #include "lab/measured_step.h"
@@ -63,10 +62,12 @@ Finalist finalist_of(const std::vector<std::string>& flags, const std::string& p
                      const PlannedTask& task) {
   const auto samples = static_cast<double>(effective_batch_size(task.arguments));
   if (!task.has_samples) return {.flags = random_step_flags(flags, task), .samples = samples};
+  const double mean_tokens =
+      static_cast<double>(task.train.token_count()) / static_cast<double>(task.train.size());
   return {.flags = joined(flags, {"--on_texts"}),
           .program = program,
           .samples = samples,
-          .tokens = padding_of(task.arguments) > 0 ? 0 : samples * sample_lengths(task.train, 1).mean};
+          .tokens = padding_of(task.arguments) > 0 ? 0 : samples * mean_tokens};
 }
 
 // Medians of a few steps differ by as much from one run to the next.

@@ -136,16 +136,13 @@ void Trainer::choose_gathering_of_ranks() {
   if (!has_open_gathering(args_) || !run_->trains()) return;
   const OpenGathering open = {.prefetch_layers = !args_.zero_prefetch_layers,
                               .persistence_threshold = !args_.zero_persistence_threshold};
-  const auto planned_now = [this] {
-    const RankOptions& ranks = session().options().step.ranks;
-    return Gathering{ranks.zero_prefetch_layers, ranks.zero_persistence_threshold};
-  };
   const auto plan_for = [&](const Gathering& gathering) {
+    const bool is_planned = gathering == gathering_of(args_);
     args_.zero_prefetch_layers = gathering.prefetch_layers;
     args_.zero_persistence_threshold = gathering.persistence_threshold;
-    if (gathering != planned_now()) plan();
+    if (!is_planned) plan();
   };
-  plan_for(choose_gathering(planned_now(), open, [&](const Gathering& gathering) {
+  plan_for(choose_gathering(gathering_of(args_), open, [&](const Gathering& gathering) {
     plan_for(gathering);
     return GatheringPlan{.fits = fits_on_all_ranks(), .step_seconds = predicted_step_seconds()};
   }));
