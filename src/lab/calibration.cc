@@ -15,7 +15,7 @@
 #include "base/plural.h"
 #include "base/stop_request.h"
 #include "lab/random_tokens.h"
-#include "models/one_layer_models.h"
+#include "models/small_models.h"
 #include "ops/op_info.h"
 #include "train/trainer.h"
 
@@ -90,7 +90,7 @@ void add_variants(std::vector<CalibrationStep>& steps, const std::string& shape,
 
 // Small, and with more weights than a processor's caches hold.
 CalibrationStep anchor_step() {
-  return {"encoder 512, 2 x 128", one_layer_encoder(512, 1024), batch_of(2, 128)};
+  return {"encoder 512, 2 x 128", small_encoder(2, 512, 1024), batch_of(2, 128)};
 }
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {
@@ -131,21 +131,20 @@ class LeastTimes {
 std::vector<CalibrationStep> calibration_steps(bool is_quick) {
   // The anchor is timed here too: an error of its estimate would be one of every clock.
   std::vector<CalibrationStep> steps = {anchor_step()};
-  const SharedModel small = one_layer_encoder(256, 4096);
+  const SharedModel small = small_encoder(2, 256, 4096);
   add_precisions(steps, "encoder 256, 4 x 64", small, batch_of(4, 64));
   if (is_quick) return steps;
   add_precisions(steps, "encoder 256, 16 x 128", small, batch_of(16, 128));
-  const SharedModel base = one_layer_encoder(768, 16384);
+  const SharedModel base = small_encoder(2, 768, 16384);
   add_precisions(steps, "encoder 768, 1 x 128", base, batch_of(1, 128));
   add_precisions(steps, "gpt2 768, 1 x 256", one_layer_gpt2(768, 8192), batch_of(1, 256));
   add_precisions(steps, "llama 576, 1 x 512", one_layer_llama({576, 1536, 9, 3}, 16384), batch_of(1, 512));
-  const SharedModel large = one_layer_encoder(1024, 4096);
+  const SharedModel large = small_encoder(2, 1024, 4096);
   add_precisions(steps, "encoder 1024, 1 x 128", large, batch_of(1, 128));
   add_precisions(steps, "encoder 768, 2 x 512", base, batch_of(2, 512));
   add_precisions(steps, "encoder 1024, 4 x 256", large, batch_of(4, 256));
-  add_precisions(steps, "encoder 1024, 4 x 512", one_layer_encoder(1024, 1024), batch_of(4, 512));
-  add_variants(steps, "encoder 256, 2 x 64", small, 64);
-  add_variants(steps, "encoder 768, 2 x 128", base, 128);
+  add_variants(steps, "encoder 256, 2 x 64", small_encoder(1, 256, 4096), 64);
+  add_variants(steps, "encoder 768, 2 x 128", small_encoder(1, 768, 16384), 128);
   return steps;
 }
 

@@ -71,6 +71,18 @@ TEST(CalibrationTest, EveryStepIsValid) {
   EXPECT_EQ(names.size(), steps.size());
 }
 
+// Behind the attention of an encoder's last layer only one token of a text is computed.
+TEST(CalibrationTest, TimesTheFeedForwardOfAllTokens) {
+  const auto is_feed_forward = [](const OpSample& sample) {
+    std::vector<double> sizes = sample.work.sizes;
+    std::ranges::sort(sizes);
+    return sample.work.op == "matmul" &&
+           std::ranges::search(sizes, std::vector<double>{8, 9, 11}).size() == 3;
+  };
+  EXPECT_GE(std::ranges::count_if(quick_costs().samples(), is_feed_forward), 4)
+      << "of 2 x 128 tokens, 512 and 2,048 wide: forward, both gradients of inputs and weights";
+}
+
 // Its clock would else have the error of its estimate.
 TEST(CalibrationTest, TimesTheAnchorToo) {
   for (const bool is_quick : {false, true})

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <numeric>
 
 #include "base/rounding.h"
 #include "ops/ring.h"
@@ -60,29 +61,61 @@ Summed loss_to_sum(const ProgramFamily& family, Program& program, const RankOpti
   return {{loss.valid() ? loss : newest_version(program, family.loss), {ring_segment(1, ranks.world_size)}}};
 }
 
-std::vector<std::vector<Summed>> buckets_of(const Program& program, const std::vector<Summed>& summed,
-                                            int64_t bucket_bytes) {
-  std::vector<std::vector<Summed>> buckets;
-  int64_t bytes = 0;
-  for (const Summed& one : summed) {
-    const int64_t more = program.type(one.ring.value).bytes();
-    const bool is_loss = one.gradient == nullptr;
-    if (buckets.empty() || (bytes + more > bucket_bytes && !is_loss)) {
-      buckets.emplace_back();
-      bytes = 0;
+using Bucket = std::vector<Summed>;
+
+// Below which a message takes about as long as its latency, on the links of hosts.
+constexpr int64_t kLeastPieceBytes = int64_t{256} << 10;
+
+// Complete with the backward only, so that nothing is left to hide its messages: gradients of embeddings, and the loss.
+bool is_late(const Program& program, const Summed& one) {
+  const NodeId producer = program.value(one.ring.value).producer;
+  return one.gradient == nullptr || !producer.valid() || program.node(producer).region.layer < 0;
+}
+
+// How many of those to be summed, in their order, are in each bucket. Nothing behind the layers hides their last messages, and so
+// buckets become smaller towards these: none has more than half of what is left of the layers.
+std::vector<size_t> bucket_sizes(const Program& program, const std::vector<Summed>& summed,
+                                 const RankOptions& ranks, RingOf of) {
+  std::vector<int64_t> bytes;
+  for (const Summed& one : summed) bytes.push_back(program.type(one.ring.value).bytes());
+  size_t layers_end = summed.size();
+  while (layers_end > 0 && is_late(program, summed[layers_end - 1])) --layers_end;
+  int64_t left = std::accumulate(bytes.begin(), bytes.begin() + static_cast<int64_t>(layers_end), int64_t{0});
+  const int64_t least = std::min(ranks.bucket_bytes, kLeastPieceBytes * ring_size(ranks, of));
+  std::vector<size_t> sizes;
+  int64_t held = 0, most = 0;  // of the last bucket
+  for (size_t i = 0; i < summed.size(); ++i) {
+    const bool is_in_layers = i < layers_end;
+    if (i == layers_end) most = held < least ? ranks.bucket_bytes : held;
+    const bool is_full = held + bytes[i] > (is_in_layers && left < least ? ranks.bucket_bytes : most);
+    const bool is_loss = summed[i].gradient == nullptr;
+    if (sizes.empty() || (is_full && !is_loss)) {
+      sizes.push_back(0);
+      held = 0;
+      most = is_in_layers ? std::clamp(left / 2, least, ranks.bucket_bytes) : ranks.bucket_bytes;
     }
-    buckets.back().push_back(one);
-    bytes += more;
+    ++sizes.back();
+    held += bytes[i];
+    if (is_in_layers) left -= bytes[i];
+  }
+  return sizes;
+}
+
+std::vector<Bucket> buckets_of(const std::vector<Summed>& summed, const std::vector<size_t>& sizes) {
+  std::vector<Bucket> buckets;
+  auto next = summed.begin();
+  for (const size_t size : sizes) {
+    buckets.emplace_back(next, next + static_cast<int64_t>(size));
+    next += static_cast<int64_t>(size);
   }
   return buckets;
 }
 
 // What goes around of a part at a time: a bucket at once, and one with a tensor that is larger in pieces of a bucket's size.
-int64_t chunk_elements_of(const std::vector<std::vector<Summed>>& buckets, const RankOptions& ranks,
-                          RingOf of) {
+int64_t chunk_elements_of(const std::vector<Bucket>& buckets, const RankOptions& ranks, RingOf of) {
   const int64_t most = most_chunk_elements(ranks, of, DType::kF32);
   int64_t chunk = 1;
-  for (const std::vector<Summed>& bucket : buckets) {
+  for (const Bucket& bucket : buckets) {
     int64_t stored = 0;
     for (const Summed& one : bucket) stored += stored_elements(one.ring.segments);
     // Each of its tensors is cut for itself, and rounded up.
@@ -103,12 +136,12 @@ void take_sum(Program& program, const Summed& one, ValueId value, ValueId sum) {
   }
 }
 
-void take_sums(Program& program, const std::vector<Summed>& bucket, const std::vector<ValueId>& sums) {
+void take_sums(Program& program, const Bucket& bucket, const std::vector<ValueId>& sums) {
   for (size_t i = 0; i < bucket.size(); ++i) take_sum(program, bucket[i], bucket[i].ring.value, sums[i]);
 }
 
 // Lane 0 waits here for the sums of a bucket.
-NodeId append_wait(OpBuilder& builder, const std::vector<Summed>& bucket, const std::vector<ValueId>& sums) {
+NodeId append_wait(OpBuilder& builder, const Bucket& bucket, const std::vector<ValueId>& sums) {
   Program& program = builder.program();
   const NodeId node = builder.add(OpKind::kWait, sums, {}, "wait_for_sums");
   for (size_t i = 0; i < bucket.size(); ++i)
@@ -117,9 +150,8 @@ NodeId append_wait(OpBuilder& builder, const std::vector<Summed>& bucket, const 
 }
 
 // The parts of this rank that a sum over its group was scattered to, to be summed over the groups.
-std::vector<Summed> parts_of(const std::vector<Summed>& bucket, const std::vector<ValueId>& parts,
-                             const RankOptions& ranks) {
-  std::vector<Summed> summed;
+Bucket parts_of(const Bucket& bucket, const std::vector<ValueId>& parts, const RankOptions& ranks) {
+  Bucket summed;
   for (size_t i = 0; i < bucket.size(); ++i) {
     const int64_t elements = stored_elements(bucket[i].ring.segments);
     summed.push_back({{parts[i], {ring_segment(elements, ranks.groups())}}, bucket[i].gradient});
@@ -127,7 +159,7 @@ std::vector<Summed> parts_of(const std::vector<Summed>& bucket, const std::vecto
   return summed;
 }
 
-std::vector<RingValue> ring_values(const std::vector<Summed>& bucket) {
+std::vector<RingValue> ring_values(const Bucket& bucket) {
   std::vector<RingValue> values;
   for (const Summed& one : bucket) values.push_back(one.ring);
   return values;
@@ -142,24 +174,23 @@ struct SumSettings {
 
 // In the backward beside what lane 0 computes. At stage 2 lane 0 waits for each bucket when the next one is complete, so that no
 // more than two of them are held whole. (At stage 3 it waits for gathers of the same lane.)
-void sum_over_ranks(Program& program, const std::vector<Summed>& summed, const SumSettings& settings,
+void sum_over_ranks(Program& program, const std::vector<Bucket>& buckets, const SumSettings& settings,
                     const RankOptions& ranks) {
   OpBuilder builder(program);
   const size_t old_nodes = program.nodes().size();
-  const auto buckets = buckets_of(program, summed, ranks.bucket_bytes);
   const int64_t chunk_elements = chunk_elements_of(buckets, ranks, settings.of);
   int64_t chunk_across = 0;
   if (settings.goes_on_across_groups) {
-    std::vector<std::vector<Summed>> parts;
-    for (const std::vector<Summed>& bucket : buckets)
+    std::vector<Bucket> parts;
+    for (const Bucket& bucket : buckets)
       parts.push_back(parts_of(bucket, std::vector<ValueId>(bucket.size()), ranks));
     chunk_across = chunk_elements_of(parts, ranks, RingOf::kPlace);
   }
   NewNodes behind;
   int64_t last = -1;  // never earlier than that of the bucket before, so that all ranks exchange in one order
-  const std::vector<Summed>* before = nullptr;  // the bucket that goes around beside the backward
+  const Bucket* before = nullptr;  // the bucket that goes around beside the backward
   std::vector<ValueId> sums_before;
-  for (const std::vector<Summed>& bucket : buckets) {
+  for (const Bucket& bucket : buckets) {
     for (const Summed& one : bucket) last = std::max(last, producer_of(program, one.ring.value));
     const bool is_in_backward = last >= 0;
     builder.set_region(is_in_backward ? program.nodes()[static_cast<size_t>(last)].region
@@ -169,7 +200,7 @@ void sum_over_ranks(Program& program, const std::vector<Summed>& summed, const S
     nodes.push_back(append_collective(builder, settings.kind, ring_values(bucket), chunk_elements, ranks,
                                       settings.of, is_in_backward, "sum_over_ranks"));
     if (settings.goes_on_across_groups) {
-      const std::vector<Summed> parts = parts_of(bucket, program.node(nodes.back()).outputs, ranks);
+      const Bucket parts = parts_of(bucket, program.node(nodes.back()).outputs, ranks);
       nodes.push_back(append_collective(builder, OpKind::kAllReduce, ring_values(parts), chunk_across, ranks,
                                         RingOf::kPlace, is_in_backward, "sum_over_groups"));
     }
@@ -183,6 +214,12 @@ void sum_over_ranks(Program& program, const std::vector<Summed>& summed, const S
     before = is_in_backward ? &bucket : nullptr;
   }
   if (!behind.empty()) place_behind(program, old_nodes, behind);
+}
+
+void sum_over_ranks(Program& program, const std::vector<Summed>& summed, const SumSettings& settings,
+                    const RankOptions& ranks) {
+  const std::vector<size_t> sizes = bucket_sizes(program, summed, ranks, settings.of);
+  sum_over_ranks(program, buckets_of(summed, sizes), settings, ranks);
 }
 
 // Gradients that each micro-batch scattered, and that were added up since.
@@ -209,7 +246,7 @@ std::vector<ParameterGradient> gradients_in(const ProgramFamily& family, Program
 }
 
 // Sums are complete in the last micro-batch, and go around beside its backward. Ranks run programs of different buckets
-// beside each other, or the exchange alone, and so all of them exchange in the order of bucket 0.
+// beside each other, or the exchange alone, and so all of them exchange in the order and the buckets of bucket 0.
 void sum_in_last_micro_batch(ProgramFamily& family, const StepOptions& options) {
   std::vector<Program> exchanging;
   for (const ProgramId next : family.all(ProgramKind::kMicroBatchNext)) {
@@ -218,6 +255,7 @@ void sum_in_last_micro_batch(ProgramFamily& family, const StepOptions& options) 
   }
   exchanging.emplace_back(ProgramKind::kExchange, family.state.get());
   std::vector<StorageId> order;
+  std::vector<size_t> sizes;
   for (Program& program : exchanging) {
     std::vector<ParameterGradient> gradients = gradients_in(family, program);
     std::vector<Summed> summed = gradients_to_sum(family, program, gradients, options);
@@ -229,7 +267,8 @@ void sum_in_last_micro_batch(ProgramFamily& family, const StepOptions& options) 
     };
     std::ranges::sort(summed, {}, place_of);
     summed.push_back(loss_to_sum(family, program, options.ranks));
-    sum_over_ranks(program, summed, {}, options.ranks);
+    if (sizes.empty()) sizes = bucket_sizes(program, summed, options.ranks, RingOf::kAll);
+    sum_over_ranks(program, buckets_of(summed, sizes), {}, options.ranks);
   }
   const bool has_others = options.gradient_accumulation_steps > 2;
   if (!has_others) {

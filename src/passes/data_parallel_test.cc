@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <numeric>
 #include <set>
 
 #include "ops/op_info.h"
@@ -143,6 +144,38 @@ TEST(DataParallel, SendsFullBucketsWithinTheBackward) {
   }
   EXPECT_LT(first_sum, last_backward);
   EXPECT_GT(count(program, OpKind::kAllReduce), 3);
+}
+
+// Nothing hides the messages of the last bucket of the layers, and so it is small: the bytes of what is in a layer at most half of what is
+// left of the layers, or one tensor. What is complete behind the layers waits for no bucket of theirs.
+TEST(DataParallel, BucketsBecomeSmallerTowardsTheEndOfTheLayers) {
+  BertConfig config;
+  config.vocab_size = 20'000;
+  config.hidden_size = 256;
+  config.num_hidden_layers = 4;
+  config.num_attention_heads = 4;
+  config.intermediate_size = 1024;
+  const BertForSequenceClassification model(config);
+  for (const int64_t accumulated : {1, 2}) {
+    StepOptions options = on_ranks(2, 4 << 20);
+    options.gradient_accumulation_steps = accumulated;
+    const ProgramFamily family = build(model, options);
+    const Program& program =
+        accumulated == 1 ? updating(family) : family.program(family.find(ProgramKind::kMicroBatchLast));
+    std::vector<int64_t> buckets;  // bytes of those of the layers
+    for (const Node& node : program.nodes()) {
+      if (node.kind != OpKind::kAllReduce || node.region.layer < 0) continue;
+      buckets.push_back(0);
+      for (const ValueId input : node.inputs) buckets.back() += program.type(input).bytes();
+    }
+    const int64_t layers = std::accumulate(buckets.begin(), buckets.end(), int64_t{0});
+    ASSERT_GT(layers, 12 << 20);
+    EXPECT_LE(buckets.front(), 4 << 20);
+    EXPECT_GT(buckets.front(), 2 << 20) << "full, as long as much is left";
+    EXPECT_LE(buckets.back(), layers / 10);
+    EXPECT_GE(buckets.back(), 1 << 19) << "no message is smaller than its latency is worth";
+    EXPECT_LE(std::ssize(buckets), 9);
+  }
 }
 
 // Larger buckets are fewer, and what they hold while they go around is a bucket, cut by the ranks.

@@ -1,4 +1,4 @@
-#include "models/one_layer_models.h"
+#include "models/small_models.h"
 
 #include <nlohmann/json.hpp>
 
@@ -14,15 +14,15 @@ constexpr int64_t kHeadWidth = 64;
 
 }  // namespace
 
-std::unique_ptr<Model> one_layer_encoder(int64_t width, int64_t vocabulary) {
+std::unique_ptr<Model> small_encoder(int64_t layers, int64_t width, int64_t vocabulary) {
   const json config = {{"model_type", "bert"},
                        {"vocab_size", vocabulary},
                        {"hidden_size", width},
-                       {"num_hidden_layers", 1},
+                       {"num_hidden_layers", layers},
                        {"num_attention_heads", width / kHeadWidth},
                        {"intermediate_size", 4 * width},
                        {"max_position_embeddings", 512}};
-  return model_from_json(config, "one layer of BERT", Head::kSequenceClassification);
+  return model_from_json(config, "a small BERT", Head::kSequenceClassification);
 }
 
 std::unique_ptr<Model> one_layer_gpt2(int64_t width, int64_t vocabulary) {
