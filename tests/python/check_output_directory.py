@@ -16,6 +16,8 @@ import json
 import sys
 
 SKIPPED = 77
+TOLERANCE = 1e-4
+MOST_SHOWN = 20  # lines
 # Between the two largest logits; closer ones may swap places without either program being wrong.
 TIE_IN_TOLERANCES = 2
 
@@ -70,47 +72,53 @@ def problems_of(index, prediction, logits, labels, tolerance):
     return problems, largest
 
 
+def differences(output_dir, texts_file, predictions_file, max_seq_length=None, tolerance=TOLERANCE):
+    """What differs, as lines of text (none where nothing does), and a sentence for that case."""
+    import transformers
+
+    model, report = transformers.AutoModelForSequenceClassification.from_pretrained(
+        output_dir, output_loading_info=True, dtype="float32", local_files_only=True
+    )
+    model.eval()
+    unread = {kind: sorted(map(str, names)) for kind, names in report.items() if names}
+    if unread:
+        return [f"weights: expected every one to be read, got {unread}"], ""
+    tokenizer = transformers.AutoTokenizer.from_pretrained(output_dir, local_files_only=True)
+    positions = getattr(model.config, "max_position_embeddings", tokenizer.model_max_length)
+    max_seq_length = max_seq_length or min(tokenizer.model_max_length, positions)
+    labels = [model.config.id2label[index] for index in range(model.config.num_labels)]
+
+    texts = read_texts(texts_file)
+    with open(predictions_file, encoding="utf-8") as file:
+        predictions = [json.loads(line) for line in file if line.strip()]
+    if len(predictions) != len(texts) or not texts:
+        return [f"{predictions_file}: expected {len(texts)} lines (and at least one), got {len(predictions)}"], ""
+    problems, largest = [], 0.0
+    for index, ((text, pair), prediction) in enumerate(zip(texts, predictions), start=1):
+        logits = logits_of(model, tokenizer, text, pair, max_seq_length)
+        found, difference = problems_of(index, prediction, logits, labels, tolerance)
+        problems += found
+        largest = max(largest, difference)
+    return problems, f"{len(texts)} texts agree, largest difference {largest:.2e}"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("output_dir")
     parser.add_argument("--texts", required=True)
     parser.add_argument("--predictions", required=True)
     parser.add_argument("--max_seq_length", type=int, help="default: the tokenizer's model_max_length, at most the positions")
-    parser.add_argument("--tolerance", type=float, default=1e-4, help="relative above 1, absolute below")
+    parser.add_argument("--tolerance", type=float, default=TOLERANCE, help="relative above 1, absolute below")
     args = parser.parse_args()
     try:
         import torch  # noqa: F401
-        import transformers
+        import transformers  # noqa: F401
     except ImportError as error:
         print(f"skipped: {error}")
         return SKIPPED
 
-    model, report = transformers.AutoModelForSequenceClassification.from_pretrained(
-        args.output_dir, output_loading_info=True, dtype="float32", local_files_only=True
-    )
-    model.eval()
-    unread = {kind: sorted(map(str, names)) for kind, names in report.items() if names}
-    if unread:
-        print(f"weights: expected every one to be read, got {unread}")
-        return 1
-    tokenizer = transformers.AutoTokenizer.from_pretrained(args.output_dir, local_files_only=True)
-    positions = getattr(model.config, "max_position_embeddings", tokenizer.model_max_length)
-    max_seq_length = args.max_seq_length or min(tokenizer.model_max_length, positions)
-    labels = [model.config.id2label[index] for index in range(model.config.num_labels)]
-
-    texts = read_texts(args.texts)
-    with open(args.predictions, encoding="utf-8") as file:
-        predictions = [json.loads(line) for line in file if line.strip()]
-    if len(predictions) != len(texts) or not texts:
-        print(f"{args.predictions}: expected {len(texts)} lines (and at least one), got {len(predictions)}")
-        return 1
-    problems, largest = [], 0.0
-    for index, ((text, pair), prediction) in enumerate(zip(texts, predictions), start=1):
-        logits = logits_of(model, tokenizer, text, pair, max_seq_length)
-        found, difference = problems_of(index, prediction, logits, labels, args.tolerance)
-        problems += found
-        largest = max(largest, difference)
-    print("\n".join(problems[:20]) if problems else f"{len(texts)} texts agree, largest difference {largest:.2e}")
+    problems, agreement = differences(args.output_dir, args.texts, args.predictions, args.max_seq_length, args.tolerance)
+    print("\n".join(problems[:MOST_SHOWN]) if problems else agreement)
     return 1 if problems else 0
 
 

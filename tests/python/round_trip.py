@@ -4,7 +4,8 @@
   round_trip.py SHOEHORN_PROGRAM
 
 Makes a small BERT and a small DistilBERT with a WordPiece vocabulary, trains them for a few steps (BERT also in bf16, in
-bf16 without masters, as a regression and with any number of labels a text), predicts with Shoehorn, and lets check_output_directory.py compare. Transformers is looked for in this Python, then in $SHOEHORN_PEERS_PYTHON
+bf16 without masters, as a regression and with any number of labels a text), predicts with Shoehorn, and compares as
+check_output_directory.py does. Transformers is looked for in this Python, then in $SHOEHORN_PEERS_PYTHON
 and in the environment of bench/peers/setup.sh.
 Exit: 0 the same, 1 different or a program failed, 77 no Transformers here (CTest's SKIP_RETURN_CODE).
 """
@@ -17,7 +18,8 @@ import subprocess
 import sys
 import tempfile
 
-HERE = pathlib.Path(__file__).resolve().parent
+import check_output_directory
+
 SKIPPED = 77
 WORDS = "the any model train fit memory plan step layer head token batch fast small large never again on of to".split()
 LABELS = ("praise", "blame", "neither")
@@ -100,6 +102,13 @@ def loads_as(output, dtype):
     return str(found) == f"torch.{dtype}"
 
 
+def same_predictions(name, output, texts, predictions, max_seq_length):
+    """Whether Transformers predicts what Shoehorn predicted."""
+    problems, agreement = check_output_directory.differences(str(output), str(texts), predictions, max_seq_length)
+    print("\n".join(f"{name}: {line}" for line in problems or [agreement]))
+    return not problems
+
+
 def trip(shoehorn, directory, name, model, flags, problem="classes"):
     """Trains this model, predicts and compares; whether all was well."""
     output = directory / name
@@ -117,13 +126,9 @@ def trip(shoehorn, directory, name, model, flags, problem="classes"):
     )  # fmt: skip
     if predicted.returncode != 0:
         return False
-    checked = run(
-        sys.executable, HERE / "check_output_directory.py", output, "--texts", directory / "test.jsonl",
-        "--predictions", predictions, "--max_seq_length", 32,
-    )  # fmt: skip
-    print(f"{name}: {checked.stdout.splitlines()[-1]}")
+    well = same_predictions(name, output, directory / "test.jsonl", predictions, 32)
     kept = "bfloat16" if "none" in flags else "float32"
-    return checked.returncode == 0 and loads_as(output, kept)
+    return well and loads_as(output, kept)
 
 
 def main():
