@@ -1,11 +1,13 @@
 #include "cli_support.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -13,6 +15,7 @@
 #include <fstream>
 #include <limits>
 #include <random>
+#include <string_view>
 
 #include "io/safetensors.h"
 #include "models/bert.h"
@@ -20,6 +23,49 @@
 #include "train/trainer.h"
 
 namespace shoehorn::testing {
+
+namespace {
+
+constexpr useconds_t kLookMicroseconds = 1000;
+
+// VmHWM in /proc/PID/status, which is read anew; 0 until the program has taken the place of this one. There are some thousand looks
+// a run.
+int64_t peak_in(int status_file) {
+  std::array<char, 4096> bytes;
+  const ssize_t count = pread(status_file, bytes.data(), bytes.size(), 0);
+  const std::string_view status(bytes.data(), static_cast<size_t>(std::max<ssize_t>(0, count)));
+  constexpr std::string_view kPeak = "\nVmHWM:";
+  const size_t at = status.find(kPeak);
+  const bool is_program = status.substr(0, status.find('\n')).find("shoehorn") != std::string_view::npos;
+  if (!is_program || at == std::string_view::npos) return 0;
+  return std::strtoll(status.data() + at + kPeak.size(), nullptr, 10) * 1024;
+}
+
+// The model of CliTest, saved once.
+const std::filesystem::path& small_model() {
+  static const TestDirectory directory;
+  static const std::filesystem::path model = [] {
+    const std::filesystem::path tokenizer = golden("tokenizer_small");
+    BertConfig config;
+    config.vocab_size = Tokenizer::load(tokenizer)->vocab_size();
+    config.hidden_size = 32;
+    config.num_hidden_layers = 2;
+    config.num_attention_heads = 2;
+    config.intermediate_size = 64;
+    config.max_position_embeddings = 64;
+    const BertForSequenceClassification bert(config);
+    Dataset any = Dataset::random_tokens({.count = 1, .length = 4, .vocab_begin = 5, .vocab_end = 20});
+    TrainerOptions options;
+    for (const auto& file : std::filesystem::directory_iterator(tokenizer))
+      options.companions.push_back(file.path());
+    std::filesystem::path saved = directory.path() / "model";
+    Trainer(bert, {}, {}, std::move(any), std::move(options)).save_model(saved);
+    return saved;
+  }();
+  return model;
+}
+
+}  // namespace
 
 std::string without_load_notice(const std::string& text) {
   std::string kept;
@@ -84,28 +130,20 @@ StartedProgram::StartedProgram(const std::vector<std::string>& words, const std:
 
 ProgramRun StartedProgram::wait() {
   ProgramRun run;
+  const int status_file = open(fmt::format("/proc/{}/status", pid_).c_str(), O_RDONLY | O_CLOEXEC);
   int status = 0;
   pid_t ended = 0;
   while (pid_ > 0 && (ended = waitpid(pid_, &status, WNOHANG)) != pid_) {
     if (ended < 0 && errno != EINTR) break;
-    run.peak_bytes = std::max(run.peak_bytes, peak_now());
-    usleep(500);
+    run.peak_bytes = std::max(run.peak_bytes, peak_in(status_file));
+    usleep(kLookMicroseconds);
   }
+  close(status_file);
   EXPECT_EQ(ended, pid_) << "the program was not run";
   run.exit_code = ended == pid_ && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   run.output = without_load_notice(read_text_file(output_));
   run.error = without_load_notice(read_text_file(error_));
   return run;
-}
-
-int64_t StartedProgram::peak_now() const {
-  std::ifstream status("/proc/" + std::to_string(pid_) + "/status");
-  bool is_program = false;
-  for (std::string line; std::getline(status, line);) {
-    if (line.rfind("Name:", 0) == 0) is_program = line.find("shoehorn") != std::string::npos;
-    if (is_program && line.rfind("VmHWM:", 0) == 0) return std::stoll(line.substr(6)) * 1024;
-  }
-  return 0;
 }
 
 std::string labelled_csv(int64_t rows, uint32_t seed, const LabelNames& labels) {
@@ -124,21 +162,15 @@ std::string labelled_csv(int64_t rows, uint32_t seed, const LabelNames& labels) 
   return csv;
 }
 
+std::string long_labelled_csv(int64_t thousands, uint32_t seed, const LabelNames& labels) {
+  std::string csv = labelled_csv(1000, seed, labels);
+  const std::string rows = csv.substr(csv.find('\n') + 1);
+  for (int64_t i = 1; i < thousands; ++i) csv += rows;
+  return csv;
+}
+
 CliTest::CliTest() {
-  const std::filesystem::path tokenizer = golden("tokenizer_small");
-  BertConfig config;
-  config.vocab_size = Tokenizer::load(tokenizer)->vocab_size();
-  config.hidden_size = 32;
-  config.num_hidden_layers = 2;
-  config.num_attention_heads = 2;
-  config.intermediate_size = 64;
-  config.max_position_embeddings = 64;
-  const BertForSequenceClassification bert(config);
-  Dataset any = Dataset::random_tokens({.count = 1, .length = 4, .vocab_begin = 5, .vocab_end = 20});
-  TrainerOptions options;
-  for (const auto& file : std::filesystem::directory_iterator(tokenizer))
-    options.companions.push_back(file.path());
-  Trainer(bert, {}, {}, std::move(any), std::move(options)).save_model(model());
+  std::filesystem::copy(small_model(), model());
   directory_.write("train.csv", labelled_csv(48, 1));
   directory_.write("validation.csv", labelled_csv(24, 2));
 }

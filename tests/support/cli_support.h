@@ -22,7 +22,7 @@ struct ProgramRun {
   int exit_code = -1;  // -1: ended by a signal
   std::string output;
   std::string error;
-  int64_t peak_bytes = 0;  // VmHWM as last seen, a millisecond or less before the end
+  int64_t peak_bytes = 0;  // VmHWM as last seen, a millisecond or so before the end
 };
 
 struct ProgramLimits {
@@ -55,9 +55,6 @@ class StartedProgram {
   ProgramRun wait();
 
  private:
-  // 0 until the program has taken the place of this one.
-  int64_t peak_now() const;
-
   std::filesystem::path output_;
   std::filesystem::path error_;
   pid_t pid_ = -1;
@@ -69,6 +66,8 @@ struct LabelNames {
 };
 // Texts of known words; the word "glea" makes one "up", else it is "down".
 std::string labelled_csv(int64_t rows, uint32_t seed, const LabelNames& labels = {});
+// Many rows, a thousand of labelled_csv() again and again.
+std::string long_labelled_csv(int64_t thousands, uint32_t seed, const LabelNames& labels = {});
 
 class CliTest : public ::testing::Test {
  protected:
