@@ -218,7 +218,7 @@ TEST_F(CliSignals, WithoutCheckpointsNothingIsSaved) {
 
 // A stop in the evaluation behind the last step: what was trained would be lost.
 TEST_F(CliSignals, BehindTheLastStepTheModelIsSaved) {
-  directory_.write("long.csv", labelled_csv(60'000, 4));
+  directory_.write("long.csv", long_labelled_csv(60, 4));
   StartedProgram program(
       train_words({"--max_steps", "2", "--save_strategy", "no", "--logging_steps", "1", "--eval_strategy",
                    "steps", "--eval_steps", "2", "--validation_file", path("long.csv")}),
@@ -354,7 +354,7 @@ TEST_F(CliSignals, AWindowThatClosesLosesNothing) {
 // Each ends cleanly, and says what there is of its work.
 TEST_F(CliSignals, EvaluationAndPredictionEndCleanly) {
   // With labels that the model has; several times what a processor evaluates until the last signal.
-  directory_.write("long.csv", labelled_csv(400'000, 4, {.up = "LABEL_1", .down = "LABEL_0"}));
+  directory_.write("long.csv", long_labelled_csv(400, 4, {.up = "LABEL_1", .down = "LABEL_0"}));
   const std::vector<std::vector<std::string>> commands = {
       {"eval", "--validation_file", path("long.csv")},
       {"predict", "--test_file", path("long.csv"), "--output_file", path("labels.jsonl")}};
@@ -380,7 +380,7 @@ TEST_F(CliSignals, EvaluationAndPredictionEndCleanly) {
 
 // A file that is tokenized for long, also into a cache.
 TEST_F(CliSignals, TokenizingEndsCleanly) {
-  directory_.write("long.csv", labelled_csv(300'000, 4));
+  directory_.write("long.csv", long_labelled_csv(300, 4));
   for (const bool cached : {false, true}) {
     std::vector<std::string> all = endless_words({"--train_file", path("long.csv")});
     if (cached) all.insert(all.end(), {"--dataset_cache", path("cache")});
@@ -438,8 +438,9 @@ TEST_F(CliSignals, EveryLongCommandEndsCleanly) {
     texts += word % 40 == 39 ? "\n" : " ";
   }
   directory_.write("corpus.txt", texts);
+  // Steps are short: who is told to end ends behind a step.
   const std::vector<std::string> run_flags = {"--model", "bert-mini",         "--per_device_train_batch_size",
-                                              "64",      "--sequence_length", "128"};
+                                              "8",       "--sequence_length", "32"};
   const auto with_run_flags = [&](std::vector<std::string> words, const std::vector<std::string>& more) {
     words.insert(words.end(), run_flags.begin(), run_flags.end());
     words.insert(words.end(), more.begin(), more.end());
