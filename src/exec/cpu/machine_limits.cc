@@ -21,16 +21,21 @@ namespace shoehorn::cpu {
 
 namespace {
 
-// Of one kernel and size; on an idle machine runs take a tenth of it.
-constexpr double kMostSeconds = 0.6;
+// Of one kernel and size: where runs take no longer there are kMostRuns of them, and where other processes slow them down none
+// begins after kMostSeconds.
+constexpr double kLeastSeconds = 0.1;
+constexpr double kMostSeconds = 0.3;
+constexpr double kLeastRuns = 3;
+constexpr double kMostRuns = 8;
 
-double best_seconds(size_t least_runs, const std::function<void()>& work) {
-  work();
-  return settled_best_seconds(least_runs, kMostSeconds, [&work] {
+double best_seconds(const std::function<void()>& work) {
+  const auto timed = [&work] {
     const auto start = std::chrono::steady_clock::now();
     work();
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  });
+  };
+  const double runs = std::clamp(kLeastSeconds / timed(), kLeastRuns, kMostRuns);
+  return settled_best_seconds(static_cast<size_t>(runs), kMostSeconds, timed);
 }
 
 struct ProductSize {
@@ -53,7 +58,7 @@ double product_flops(DType dtype, const ProductSize& size) {
   size_t space = workspace.size();
   aligned = std::align(64, static_cast<size_t>(matmul->workspace_bytes()), aligned, space);
   const double seconds =
-      best_seconds(6, [&] { matmul->run(size.m, a.data(), b.data(), nullptr, c.data(), aligned); });
+      best_seconds([&] { matmul->run(size.m, a.data(), b.data(), nullptr, c.data(), aligned); });
   return 2.0 * static_cast<double>(size.m * size.n * size.k) / seconds;
 }
 
@@ -75,7 +80,7 @@ double memory_bytes_per_second() {
   const int64_t count = kBytes / static_cast<int64_t>(sizeof(float));
   fill({.dtype = DType::kF32, .count = count, .value = 1, .y = values.get()});
   const float one = 1;
-  const double seconds = best_seconds(8, [&] {
+  const double seconds = best_seconds([&] {
     scale({.dtype = DType::kF32, .count = count, .x = values.get(), .factor = &one, .y = values.get()});
   });
   return 2.0 * static_cast<double>(kBytes) / seconds;
