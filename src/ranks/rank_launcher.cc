@@ -1,6 +1,8 @@
 #include "ranks/rank_launcher.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -84,6 +86,28 @@ pid_t parent_of(const fs::path& process) {
   return std::sscanf(line.c_str() + end + 1, " %c %d", &state, &parent) == 2 && state != 'Z' ? parent : 0;
 }
 
+// A file in memory, of this process, that processes below it find by its path.
+class SuccessFile {
+ public:
+  explicit SuccessFile(Success success) {
+    unsetenv(kSuccessVariable);
+    if (success == Success::kIsExitCode) return;
+    file_ = memfd_create("success", MFD_CLOEXEC);
+    if (file_ < 0) throw system_error("[memfd_create] expected a file, got: {}", std::strerror(errno));
+    setenv(kSuccessVariable, fmt::format("/proc/{}/fd/{}", getpid(), file_).c_str(), 1);
+  }
+  SuccessFile(const SuccessFile&) = delete;
+  SuccessFile& operator=(const SuccessFile&) = delete;
+  ~SuccessFile() {
+    if (file_ >= 0) close(file_);
+  }
+
+  bool is_missed() const { return file_ >= 0 && lseek(file_, 0, SEEK_END) <= 0; }
+
+ private:
+  int file_ = -1;
+};
+
 using Clock = std::chrono::steady_clock;
 
 // The signals so far. One that comes at once behind another is the same event (base/stop_request.h).
@@ -137,8 +161,14 @@ std::vector<pid_t> processes_below(pid_t ancestor) {
   return found;
 }
 
-LaunchEnd run_launcher(const std::vector<std::string>& words) {
+void tell_success() {
+  const char* path = std::getenv(kSuccessVariable);
+  if (path != nullptr) std::ofstream(path) << "finished\n";
+}
+
+LaunchEnd run_launcher(const std::vector<std::string>& words, Success success) {
   CHECK(!words.empty(), "no program is named");
+  const SuccessFile success_file(success);
   setenv(kLauncherVariable, std::to_string(getpid()).c_str(), 1);
   std::vector<std::string> copies = words;
   std::vector<char*> arguments;
@@ -157,6 +187,8 @@ LaunchEnd run_launcher(const std::vector<std::string>& words) {
     const pid_t ended = waitpid(child, &status, WNOHANG);
     if (ended == child) {
       end.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : exit_code_of_stop(WTERMSIG(status));
+      end.has_lost_a_rank = end.exit_code == 0 && success_file.is_missed();
+      if (end.has_lost_a_rank) end.exit_code = 1;
       return end;
     }
     if (ended < 0 && errno != EINTR)

@@ -18,12 +18,21 @@ namespace shoehorn {
 // launcher has the exit code of the stop.
 inline constexpr const char* kLauncherVariable = "SHOEHORN_LAUNCHER";
 
+// Set in the environment of the ranks where the launcher asks for their success: the path of a file into which the first rank
+// writes at a good end.
+inline constexpr const char* kSuccessVariable = "SHOEHORN_LAUNCH_SUCCESS";
+
+// Whether mpirun's exit code 0 says that no rank was lost. MPICH 4.2.1 ends with 0 in a fifth of the runs of two ranks of which one is
+// killed: it notes 0 for all but a rank that has just ended, also when it has ended the others itself.
+enum class Success { kIsExitCode, kIsTold };
+
 // A request to stop, to ranks that have a launcher.
 inline constexpr int kPassedOnSignal = SIGUSR1;
 
 struct LaunchEnd {
-  int exit_code = 0;    // mpirun's; 128 + signal if a signal ended it
-  int stop_signal = 0;  // the first one that was passed on; 0 if there was none
+  int exit_code = 0;             // mpirun's; 128 + signal if a signal ended it
+  int stop_signal = 0;           // the first one that was passed on; 0 if there was none
+  bool has_lost_a_rank = false;  // mpirun's exit code was 0, and no rank told of success; exit_code is 1
 
   // What a shell is told: 130, 143 or 129 of a run that was stopped and did not fail.
   int shell_code() const;
@@ -33,7 +42,10 @@ struct LaunchEnd {
 // host (processes of this program below it), or as kPassedOnSignal to mpirun where there is none. The second goes to mpirun too. A signal that is ignored stays ignored. The program is in a process group of its own, so that Ctrl-C of a
 // terminal comes here alone, has no terminal as its input, and is ended where this process is killed. SystemError if it
 // cannot be started.
-LaunchEnd run_launcher(const std::vector<std::string>& words);
+LaunchEnd run_launcher(const std::vector<std::string>& words, Success success = Success::kIsExitCode);
+
+// Of the first rank, at a good end: tells the launcher if it asks.
+void tell_success();
 
 // Processes below `ancestor` whose program is this process's.
 std::vector<pid_t> processes_below(pid_t ancestor);

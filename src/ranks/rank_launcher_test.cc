@@ -37,6 +37,19 @@ TEST(RankLauncher, AStopIsASuccessUnlessItFails) {
       << "the checkpoint was not saved";
 }
 
+// A mpirun that loses a rank and says 0 has not succeeded, where the ranks tell of success.
+TEST(RankLauncher, AsksForSuccess) {
+  const LaunchEnd lost = run_launcher(shell("exit 0"), Success::kIsTold);
+  EXPECT_TRUE(lost.has_lost_a_rank);
+  EXPECT_EQ(lost.shell_code(), 1);
+  const std::string tell = "echo finished > \"$SHOEHORN_LAUNCH_SUCCESS\"; exit ";
+  EXPECT_EQ(run_launcher(shell(tell + "0"), Success::kIsTold).shell_code(), 0);
+  const LaunchEnd failed = run_launcher(shell(tell + "3"), Success::kIsTold);
+  EXPECT_EQ(failed.exit_code, 3);
+  EXPECT_FALSE(failed.has_lost_a_rank);
+  EXPECT_EQ(run_launcher(shell("test -z \"$SHOEHORN_LAUNCH_SUCCESS\"")).exit_code, 0) << "nobody asks";
+}
+
 // A child process that runs run_launcher() and ends with `exit_code` of it, or with 99 if no SIGTERM was passed on.
 class LauncherProcess {
  public:
