@@ -1,5 +1,4 @@
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -27,6 +26,7 @@
 #include "io/file.h"
 #include "ranks/hostfile.h"
 #include "ranks/launched_rank.h"
+#include "ranks/mpi_engine.h"
 #include "ranks/rank_launcher.h"
 
 namespace shoehorn {
@@ -51,7 +51,7 @@ const std::vector<ArgumentSpec>& launch_option_rows() {
        .kind = ArgumentKind::kText,
        .standard = std::string(),
        .value = "FILE",
-       .help = "the hosts, a line each, as mpirun takes them: NAME slots=N"},
+       .help = "the hosts, a line each, as Open MPI's mpirun takes them: NAME slots=N"},
       {.name = "max_restarts",
        .kind = ArgumentKind::kInteger,
        .standard = int64_t{0},
@@ -101,36 +101,30 @@ void set_link(const CommandOptions& options) {
   setenv(kLinkVariable, to_text({link->latency_seconds, link->bytes_per_second}).c_str(), 1);
 }
 
-// What mpirun needs to start ranks as root, more of them than processors, and unbound: Open MPI 4 reads OMPI_MCA_…, Open
-// MPI 5 PRTE_MCA_…. Open MPI 4 waits for the whole timeout, twice, before it ends, also where all ranks have ended: it is
-// short enough for a run whose rank was killed to be over within ten seconds, and long enough to save a checkpoint of a
-// small model. A variable that is set already stays.
-void set_environment() {
-  for (const auto& [name, value] :
-       {std::pair{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
-        {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
-        {"OMPI_MCA_rmaps_base_oversubscribe", "1"},
-        {"PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"},
-        {"OMPI_MCA_hwloc_base_binding_policy", "none"},
-        {"PRTE_MCA_hwloc_default_binding_policy", "none"},
-        // Ranks on hosts that ssh reaches have no other variables of the launcher.
-        {"OMPI_MCA_mca_base_env_list", kLauncherVariable},
-        {"OMPI_MCA_odls_base_sigkill_timeout", "4"},
-        {"PRTE_MCA_odls_base_sigkill_timeout", "4"}})
-    setenv(name, value, 0);
+// The MPI that ranks send messages by. Where there is no library for it they say so themselves.
+Mpi mpi_of_ranks() {
+  const OpenedMpi opened = open_mpi();
+  return opened.library == nullptr ? Mpi{} : mpi_of(opened.library->version());
 }
 
-// The path of mpirun; empty if there is none.
-std::string find_mpirun() {
+// The path of the program that starts ranks of this MPI.
+std::string find_mpirun(const Mpi& mpi) {
   const char* path = std::getenv("PATH");
-  std::string folders = path == nullptr ? "" : path;
-  for (size_t begin = 0; begin < folders.size();) {
-    const size_t end = std::min(folders.find(':', begin), folders.size());
-    const std::string program = folders.substr(begin, end - begin) + "/mpirun";
-    if (access(program.c_str(), X_OK) == 0) return program;
-    begin = end + 1;
+  const RankStarter found = find_rank_starter(
+      mpi.engine, path == nullptr ? "" : path,
+      [](const std::string& program) { return run_process({program, "--version"}).output; });
+  if (!found.program.empty()) return found.program;
+  if (mpi.engine == MpiEngine::kOther) {
+    throw user_error(
+        "[launch] expected mpirun on the PATH, got none; install openmpi-bin and libopenmpi-dev (Debian), and "
+        "build again");
   }
-  return {};
+  throw user_error(
+      "[launch] expected {} of {}, which this program is built with, on the PATH, got {}; install {} (Debian), or build again "
+      "with the MPI that is there",
+      fmt::join(names_of_rank_starters(mpi.engine), " or "), mpi.name,
+      found.of_others.empty() ? "none" : fmt::format("{} of another MPI", fmt::join(found.of_others, ", ")),
+      mpi.engine == MpiEngine::kMpich ? "mpich" : "openmpi-bin");
 }
 
 // Those of the hosts that are named, else of the job of Slurm that this is in.
@@ -169,15 +163,23 @@ std::optional<fs::path> last_checkpoint(const TrainingArguments& args, const Che
 
 // What is started, and again behind a failure.
 struct LaunchedRun {
-  std::vector<std::string> mpirun;   // and its flags, but for the number of ranks
+  MpiEngine engine = MpiEngine::kOther;
+  std::string mpirun;                // its path
+  std::string hostfile = {};         // "": this host
   std::vector<std::string> command;  // of each rank
   int64_t ranks = 1;
   int64_t max_restarts = 0;
   bool keeps_ranks = false;
 
+  // On this host alone a rank tells whether all is done.
+  Success success() const {
+    const bool is_elsewhere = !hostfile.empty() || slurm_tasks();
+    return engine == MpiEngine::kMpich && ranks > 1 && !is_elsewhere ? Success::kIsTold
+                                                                     : Success::kIsExitCode;
+  }
   std::vector<std::string> flags() const { return {command.begin() + 2, command.end()}; }
   std::vector<std::string> words(const std::vector<std::string>& added) const {
-    std::vector<std::string> all = mpirun;
+    std::vector<std::string> all = rank_starter_words(engine, mpirun, hostfile);
     all.insert(all.end(), {"-n", std::to_string(ranks)});
     all.insert(all.end(), command.begin(), command.end());
     all.insert(all.end(), added.begin(), added.end());
@@ -251,16 +253,24 @@ void check_flags(const std::vector<std::string>& words, int64_t ranks) {
   }
 }
 
+LaunchEnd run_once(const LaunchedRun& run, const std::vector<std::string>& added) {
+  const LaunchEnd end = run_launcher(run.words(added), run.success());
+  if (end.has_lost_a_rank)
+    fmt::print(stderr,
+               "error: [ranks] expected all to finish, got the end of one before, which was killed\n");
+  return end;
+}
+
 // Starts the ranks, and again behind a failure, up to max_restarts times: those that are left, where they can take the
 // same steps. What the user has to correct fails again.
 int run_with_restarts(LaunchedRun run) {
   constexpr int kUsersMistake = 2;
-  if (run.max_restarts == 0) return run_launcher(run.words({})).shell_code();
+  if (run.max_restarts == 0) return run_once(run, {}).shell_code();
   const ParsedArguments asked = parse_arguments(Command::kTrain, run.flags(), run.ranks);
   const Checkpoints old = checkpoints_in(asked.arguments.output_dir);
   std::vector<std::string> added;
   for (int64_t restarts = 0;; ++restarts) {
-    const LaunchEnd end = run_launcher(run.words(added));
+    const LaunchEnd end = run_once(run, added);
     if (end.exit_code == 0 || end.exit_code == kUsersMistake || end.stop_signal != 0 ||
         restarts == run.max_restarts)
       return end.shell_code();
@@ -300,20 +310,15 @@ int run_launch(const std::vector<std::string>& words) {
     throw user_error("[--max_restarts] expected train, which goes on from a checkpoint, got {}", command[0]);
   set_link(options);
   check_flags(command, ranks);
-  const std::string mpirun = find_mpirun();
-  if (mpirun.empty()) {
-    throw user_error(
-        "[launch] expected mpirun on the PATH, got none; install openmpi-bin and libopenmpi-dev (Debian), and "
-        "build again");
-  }
-  set_environment();
-  LaunchedRun run{.mpirun = {mpirun},
+  const Mpi mpi = mpi_of_ranks();
+  for (const auto& [name, value] : rank_starter_variables(mpi.engine)) setenv(name, value, 0);
+  LaunchedRun run{.engine = mpi.engine,
+                  .mpirun = find_mpirun(mpi),
+                  .hostfile = options.text("hostfile"),
                   .command = {own_program().string()},
                   .ranks = ranks,
                   .max_restarts = options.integer_at_least("max_restarts", 0),
                   .keeps_ranks = options.flag("keep_ranks")};
-  if (options.is_given("hostfile"))
-    run.mpirun.insert(run.mpirun.end(), {"--hostfile", options.text("hostfile")});
   run.command.insert(run.command.end(), command.begin(), command.end());
   return run_with_restarts(std::move(run));
 }

@@ -110,9 +110,7 @@ void check_words(const std::vector<std::string>& words) {
   }
 }
 
-}  // namespace
-
-int run_program(const std::vector<std::string>& words) {
+int run_words(const std::vector<std::string>& words) {
   try {
     check_words(words);
     const int exit_code = dispatch(words);
@@ -131,6 +129,14 @@ int run_program(const std::vector<std::string>& words) {
     print_error(report);
     return exit_code_of(report.kind);
   }
+}
+
+}  // namespace
+
+int run_program(const std::vector<std::string>& words) {
+  const int exit_code = run_words(words);
+  end_rank_of_process(exit_code);
+  return exit_code;
 }
 
 }  // namespace shoehorn

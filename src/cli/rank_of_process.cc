@@ -75,6 +75,7 @@ bool outlasts_main_rank(double seconds) {
 bool may_print_error(const LaunchedRank& launched, ErrorKind kind) {
   if (const std::shared_ptr<Communicator>& ranks = kept_ranks())
     return ranks->may_say_its_failure(kind == ErrorKind::kOther ? kSecondsToFail : kSecondsToMakeAMistake);
+  join_ranks();
   return launched.rank == 0 || outlasts_main_rank(kSecondsToMakeAMistake);
 }
 
@@ -143,6 +144,16 @@ int exit_code_of_rank(int exit_code) {
   const int signal = stop_signal();
   const bool is_stop = signal != 0 && exit_code == exit_code_of_stop(signal);
   return is_stop && has_launcher() ? 0 : exit_code;
+}
+
+void end_rank_of_process(int exit_code) {
+  const std::optional<LaunchedRank> launched = rank_of_process();
+  if (!launched) return;
+  if (exit_code != 0) {
+    end_ranks(exit_code);
+  } else if (launched->rank == 0) {
+    tell_success();
+  }
 }
 
 void print_error(const ErrorReport& report) {

@@ -50,6 +50,10 @@ bool has_launcher();
 // below `shoehorn launch`, which has the stop's code itself (ranks/rank_launcher.h).
 int exit_code_of_rank(int exit_code);
 
+// Of a rank that ends with this exit code: the first tells its launcher of success, and a failure ends the others where mpirun
+// does not (end_ranks). Nothing for one process.
+void end_rank_of_process(int exit_code);
+
 // Prints an error, from a rank with its name and host. One rank prints (Communicator::may_say_its_failure): of a user's mistake
 // the first rank has some seconds to make it, too, since all make those of their common arguments, unless it waits for this one.
 // mpirun ends the others then.

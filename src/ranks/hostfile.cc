@@ -5,6 +5,8 @@
 #include <sstream>
 #include <string_view>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 
@@ -32,31 +34,60 @@ std::optional<int64_t> number_of_slots(std::string_view text) {
   return number;
 }
 
-}  // namespace
+struct HostLine {
+  std::string host;
+  std::optional<int64_t> slots = {};  // none: the line does not say
+};
 
-int64_t slots_of_hosts(const std::string& text, const std::string& name) {
+// UserError for a number of slots that is none.
+std::vector<HostLine> host_lines(const std::string& text, const std::string& name) {
   constexpr int64_t kMostOfAHost = 1 << 20;
-  int64_t all = 0;
+  std::vector<HostLine> hosts;
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
     line = line.substr(0, line.find('#'));
-    std::string host;
-    if (!(std::istringstream(line) >> host)) continue;
-    const std::optional<std::string> slots = slots_in(line);
+    HostLine host;
+    if (!(std::istringstream(line) >> host.host)) continue;
+    if (const std::optional<std::string> slots = slots_in(line)) {
+      host.slots = number_of_slots(*slots);
+      if (!host.slots || *host.slots > kMostOfAHost)
+        throw user_error("[--hostfile {}] expected a whole number of slots of '{}', got '{}'", name,
+                         host.host, *slots);
+    }
+    hosts.push_back(std::move(host));
+  }
+  return hosts;
+}
+
+[[noreturn]] void throw_no_hosts(const std::string& name) {
+  throw user_error("[--hostfile {}] expected slots of hosts, NAME slots=N a line, got none", name);
+}
+
+}  // namespace
+
+int64_t slots_of_hosts(const std::string& text, const std::string& name) {
+  int64_t all = 0;
+  for (const auto& [host, slots] : host_lines(text, name)) {
     if (!slots) {
       throw user_error(
           "[--hostfile {}] expected slots=N of each host, got '{}' without; give them, or --nproc_per_node, the ranks in all",
           name, host);
     }
-    const std::optional<int64_t> number = number_of_slots(*slots);
-    if (!number || *number > kMostOfAHost)
-      throw user_error("[--hostfile {}] expected a whole number of slots of '{}', got '{}'", name, host,
-                       *slots);
-    all += *number;
+    all += *slots;
   }
-  if (all == 0)
-    throw user_error("[--hostfile {}] expected slots of hosts, NAME slots=N a line, got none", name);
+  if (all == 0) throw_no_hosts(name);
   return all;
+}
+
+std::string hosts_with_slots(const std::string& text, const std::string& name) {
+  std::string hosts;
+  for (const auto& [host, slots] : host_lines(text, name)) {
+    if (slots == 0) continue;
+    hosts += (hosts.empty() ? "" : ",") + host;
+    if (slots) hosts += ":" + std::to_string(*slots);
+  }
+  if (hosts.empty()) throw_no_hosts(name);
+  return hosts;
 }
 
 }  // namespace shoehorn

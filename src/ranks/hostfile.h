@@ -11,4 +11,8 @@ namespace shoehorn {
 // is none.
 int64_t slots_of_hosts(const std::string& text, const std::string& name);
 
+// The hosts in one word, "a:4,b:2", as MPICH's mpiexec takes them; one without slots has its name alone, and one of no slots is left
+// out. UserError as above, but not for a host without.
+std::string hosts_with_slots(const std::string& text, const std::string& name);
+
 }  // namespace shoehorn

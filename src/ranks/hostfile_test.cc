@@ -17,6 +17,13 @@ TEST(Hostfile, HasTheSlotsOfAllHosts) {
   EXPECT_EQ(slots_of_hosts("a max_slots=4 slots=0\nb slots=3\n", "hosts"), 3);
 }
 
+TEST(Hostfile, IsAWordForMpich) {
+  EXPECT_EQ(hosts_with_slots("# two\n10.0.0.1 slots = 8 max_slots=9\na\nb slots=0\nc slots=1", "hosts"),
+            "10.0.0.1:8,a,c:1");
+  EXPECT_EQ(refusal_of([] { hosts_with_slots("# a\n", "hosts"); }),
+            "[--hostfile hosts] expected slots of hosts, NAME slots=N a line, got none");
+}
+
 TEST(Hostfile, WithoutSlotsIsRefused) {
   const auto refusal = [](const std::string& text) {
     return refusal_of([&] { slots_of_hosts(text, "hosts"); });

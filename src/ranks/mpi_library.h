@@ -19,6 +19,10 @@ struct ShoehornMpiLibrary {
   void (*send_sign)(int to, unsigned char sign);
   unsigned char (*next_sign)(int* from);
   const char* (*finish)();
+  // Starts MPI where it is not started yet.
+  const char* (*join)();
+  // Ends all ranks with this exit code; returns only behind finish().
+  void (*end_all)(int exit_code);
 };
 
 // Null if the library is built for another interface.
@@ -27,7 +31,7 @@ const ShoehornMpiLibrary* shoehorn_mpi_library(int interface_version);
 
 namespace shoehorn {
 
-inline constexpr int kMpiInterfaceVersion = 2;
+inline constexpr int kMpiInterfaceVersion = 3;
 inline constexpr const char* kMpiLibraryName = "libshoehorn_mpi.so";
 inline constexpr const char* kMpiLibraryFunction = "shoehorn_mpi_library";
 

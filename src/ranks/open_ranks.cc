@@ -1,15 +1,18 @@
 #include "ranks/open_ranks.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <csignal>
+#include <cstdio>
+#include <thread>
 
 #include "base/error.h"
 #include "ranks/agreement.h"
+#include "ranks/mpi_engine.h"
 #include "ranks/mpi_library.h"
-#include "ranks/opened_library.h"
 
 namespace shoehorn {
 
@@ -17,6 +20,8 @@ namespace {
 
 // As large as what a first exchange makes MPI reserve: more than any message that is sent at once without a handshake.
 constexpr size_t kFirstMessageBytes = size_t{4} << 20;
+// What a rank has written goes through mpiexec, which passes nothing on once it is told of the failure.
+constexpr std::chrono::milliseconds kOutputTime{200};
 
 void throw_if_failed(const char* failure) {
   if (failure != nullptr)
@@ -63,18 +68,44 @@ class MpiRanks final : public Communicator {
 };
 
 const ShoehornMpiLibrary& mpi_library(const LaunchedRank& launched) {
-  OpenedLibrary opened = open_library(kMpiLibraryName, kMpiLibraryFunction);
-  const auto function = reinterpret_cast<const ShoehornMpiLibrary* (*)(int)>(opened.function);
-  const ShoehornMpiLibrary* library = function == nullptr ? nullptr : function(kMpiInterfaceVersion);
-  if (library != nullptr) return *library;
-  if (function != nullptr) opened.reason = fmt::format("{} of another version", opened.path.string());
+  const OpenedMpi opened = open_mpi();
+  if (opened.library != nullptr) return *opened.library;
   throw user_error(
-      "[ranks] expected {} for the {} ranks that {} started, got {}; install libopenmpi-dev and openmpi-bin and build "
-      "again, or start one process",
+      "[ranks] expected {} for the {} ranks that {} started, got {}; install libopenmpi-dev and openmpi-bin (or libmpich-dev and "
+      "mpich) and build again, or start one process",
       kMpiLibraryName, launched.size, launched.launcher, opened.reason);
 }
 
+[[noreturn]] void throw_not_its_ranks(const LaunchedRank& launched, const RankPlace& place, const Mpi& mpi) {
+  throw user_error(
+      "[ranks] expected rank {} of {}, as {} says, got rank {} of {} from {}, which this program is built with; start with "
+      "`shoehorn launch`, or with {} of that MPI",
+      launched.rank, launched.size, launched.launcher, place.rank, place.size, mpi.name,
+      fmt::join(names_of_rank_starters(mpi.engine), " or "));
+}
+
+// The library, where this process is a rank of MPICH; else null.
+const ShoehornMpiLibrary* mpich_library() {
+  const OpenedMpi opened = open_mpi();
+  const bool is_mpich =
+      opened.library != nullptr && mpi_of(opened.library->version()).engine == MpiEngine::kMpich;
+  return is_mpich ? opened.library : nullptr;
+}
+
 }  // namespace
+
+void join_ranks() {
+  // Who cannot join ends without.
+  if (const ShoehornMpiLibrary* library = mpich_library()) library->join();
+}
+
+void end_ranks(int exit_code) {
+  const ShoehornMpiLibrary* library = mpich_library();
+  if (library == nullptr || library->join() != nullptr) return;
+  std::fflush(nullptr);
+  std::this_thread::sleep_for(kOutputTime);
+  library->end_all(exit_code);
+}
 
 std::string host_name() {
   std::array<char, 256> name{};
@@ -86,11 +117,8 @@ std::shared_ptr<Communicator> open_ranks(const LaunchedRank& launched, double ti
   const ShoehornMpiLibrary& library = mpi_library(launched);
   RankPlace place;
   throw_if_failed(library.start(&place.rank, &place.size, &place.local_size));
-  if (place.size != launched.size || place.rank != launched.rank) {
-    throw user_error(
-        "[ranks] expected rank {} of {}, as {} says, got rank {} of {} from {}; start with the mpirun of that MPI",
-        launched.rank, launched.size, launched.launcher, place.rank, place.size, library.version());
-  }
+  if (place.size != launched.size || place.rank != launched.rank)
+    throw_not_its_ranks(launched, place, mpi_of(library.version()));
   auto ranks = std::make_shared<MpiRanks>(library, place);
   ranks->set_timeout_seconds(timeout_seconds);
   const std::vector<std::string> hosts = gather_texts(*ranks, host_name());

@@ -14,6 +14,12 @@ namespace shoehorn {
 // ranks are another MPI's.
 std::shared_ptr<Communicator> open_ranks(const LaunchedRank& launched, double timeout_seconds);
 
+// MPICH's mpiexec ends the others of a rank that has failed, and returns its exit code, only where all have started MPI (others
+// wait for one that has not) and the rank says so (4.2.1 can lose the code of one that just ends). So a rank that has an error to
+// say before open_ranks() joins the others, and behind it ends them. Both do nothing with another MPI, whose mpirun sees to it.
+void join_ranks();
+void end_ranks(int exit_code);
+
 // "host-a": this machine's name.
 std::string host_name();
 

@@ -23,13 +23,20 @@ const char* result_of(int status, const char* call) {
   return failure.c_str();
 }
 
-const char* start(int* rank, int* size, int* local_size) {
+const char* join() {
+  int is_started = 0;
+  MPI_Initialized(&is_started);
+  if (is_started != 0) return nullptr;
   int provided = 0;
   if (const char* failed =
           result_of(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided), "MPI_Init"))
     return failed;
   if (provided < MPI_THREAD_SERIALIZED) return "MPI_Init: no messages from a thread beside the computing";
-  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  return result_of(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+}
+
+const char* start(int* rank, int* size, int* local_size) {
+  if (const char* failed = join()) return failed;
   MPI_Comm_rank(MPI_COMM_WORLD, rank);
   MPI_Comm_size(MPI_COMM_WORLD, size);
   MPI_Comm host = MPI_COMM_NULL;
@@ -95,10 +102,17 @@ const char* finish() {
   return result_of(MPI_Finalize(), "MPI_Finalize");
 }
 
+void end_all(int exit_code) {
+  int is_finished = 0;
+  MPI_Finalized(&is_finished);
+  if (is_finished == 0) MPI_Abort(MPI_COMM_WORLD, exit_code);
+}
+
 }  // namespace
 
 extern "C" __attribute__((visibility("default"))) const ShoehornMpiLibrary* shoehorn_mpi_library(
     int interface_version) {
-  static const ShoehornMpiLibrary library = {start, version, begin, is_done, send_sign, next_sign, finish};
+  static const ShoehornMpiLibrary library = {start,     version, begin, is_done, send_sign,
+                                             next_sign, finish,  join,  end_all};
   return interface_version == shoehorn::kMpiInterfaceVersion ? &library : nullptr;
 }
