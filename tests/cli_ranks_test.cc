@@ -1,4 +1,6 @@
 // The program as several ranks, started by mpirun: `shoehorn launch`. Skipped where there is no MPI.
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <chrono>
 #include <map>
@@ -190,12 +192,8 @@ TEST_F(CliRanks, OneProcessResumesTheirCheckpoint) {
 TEST_F(CliRanks, ArgumentsOfOneRankAreNamed) {
   for (const char* flag :
        {"--zero_group_size=0", "--dataset_cache=cache", "--no_enable_cpu_affinity", "--seed=9"}) {
-    std::string command = "mpirun --allow-run-as-root --oversubscribe";
-    for (const int rank : {0, 1}) {
-      command += fmt::format("{} -n 1 '{}'", rank == 0 ? "" : " :", SHOEHORN_PROGRAM);
-      for (const std::string& word : train_words()) command += " '" + word + "'";
-      if (rank == 1) command += std::string(" ") + flag;
-    }
+    const std::string train = fmt::format("{} {}", SHOEHORN_PROGRAM, fmt::join(train_words(), " "));
+    const std::string command = start_two_ranks(train, train + " " + flag);
     const ProgramRun result = StartedProgram({"-c", command}, directory_.path(), {}, "/bin/sh").wait();
     EXPECT_NE(result.exit_code, 0);
     const std::string name = std::string(flag).substr(0, std::string(flag).find('='));
@@ -318,15 +316,17 @@ TEST_F(CliRanks, ARestartGoesOnWithTheRanksThatAreLeft) {
 
 // Processes of another launcher, which MPI does not know as its ranks, do not each train the whole.
 TEST_F(CliRanks, SingletonsOfAnotherLauncherAreRefused) {
-  setenv("PMI_RANK", "0", 1);
-  setenv("PMI_SIZE", "2", 1);
+  const std::string other = is_of_mpich() ? "OMPI_COMM_WORLD_" : "PMI_";
+  setenv((other + "RANK").c_str(), "0", 1);
+  setenv((other + "SIZE").c_str(), "2", 1);
   const ProgramRun result = run(train_words());
-  unsetenv("PMI_RANK");
-  unsetenv("PMI_SIZE");
+  for (const char* variable : {"RANK", "SIZE"}) unsetenv((other + variable).c_str());
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_NE(result.error.find("[ranks] expected rank 0 of 2, as mpirun (MPICH) says, got rank 0 of 1"),
-            std::string::npos)
-      << result.error;
+  EXPECT_TRUE(
+      contains(result.error,
+               fmt::format("[ranks] expected rank 0 of 2, as mpirun ({}) says, got rank 0 of 1 from {}",
+                           is_of_mpich() ? "Open MPI" : "MPICH", is_of_mpich() ? "MPICH 4" : "Open MPI v")));
+  EXPECT_TRUE(contains(result.error, is_of_mpich() ? "mpiexec.hydra" : "mpirun.openmpi"));
   EXPECT_FALSE(fs::exists(output() / "model.safetensors"));
 }
 
@@ -348,7 +348,8 @@ TEST_F(CliRanks, ANumberOfRanksPerHostThatIsAnotherIsRefused) {
       << result.error;
 }
 
-// Launched by a script in mpirun's place, which runs one process, counts its starts and keeps their words.
+// Launched by a script in mpirun's place, which runs one process, counts its starts and keeps the words of each on a line. Where
+// launch asks the first rank for success the script tells it.
 class CliLaunch : public CliTest {
  protected:
   static constexpr const char* kRunsTheProgram = "\"$@\"\n";
@@ -362,9 +363,13 @@ class CliLaunch : public CliTest {
   }
 
   StartedProgram started(const std::string& script, const std::vector<std::string>& words) const {
-    const fs::path mpirun = directory_.write("mpirun", "#!/bin/sh\nprintf '%s\\n' \"$*\" >> " +
-                                                           path("starts").string() + "\nstarts=$(wc -l < " +
-                                                           path("starts").string() + ")\nshift 2\n" + script);
+    const std::string counted = path("starts").string();
+    const fs::path mpirun = directory_.write(
+        "mpirun",
+        "#!/bin/sh\n[ \"$1\" != --version ] || exit 0\n"
+        "[ -z \"$SHOEHORN_LAUNCH_SUCCESS\" ] || echo > \"$SHOEHORN_LAUNCH_SUCCESS\"\nprintf ' %s\\n' \"$*\" >> " +
+            counted + "\nstarts=$(wc -l < " + counted +
+            ")\nwhile [ \"$1\" != -n ]; do shift; done\nshift 2\n" + script);
     fs::permissions(mpirun, fs::perms::owner_all);
     const std::string before = std::getenv("PATH");
     setenv("PATH", (mpirun.parent_path().string() + ":" + before).c_str(), 1);
@@ -374,6 +379,10 @@ class CliLaunch : public CliTest {
   }
 
   std::string starts() const { return read_text_file(path("starts")); }
+  std::string last_start() const {
+    const std::string all = starts();
+    return all.substr(all.rfind('\n', all.size() - 2) + 1);
+  }
   int64_t number_of_starts() const {
     const std::string all = starts();
     return std::count(all.begin(), all.end(), '\n');
@@ -425,10 +434,11 @@ TEST_F(CliLaunch, StartsARankForEachSlotOrTask) {
     EXPECT_EQ(result.exit_code, 0) << result.error;
     return starts();
   };
-  EXPECT_TRUE(started_with({"--hostfile", hosts}).starts_with("--hostfile " + hosts + " -n 5 "));
+  const std::string on_hosts = is_of_mpich() ? " -hosts a:2,b:3" : " --hostfile " + hosts;
+  EXPECT_TRUE(contains(started_with({"--hostfile", hosts}), on_hosts + " -n 5 "));
   EXPECT_TRUE(contains(started_with({"--hostfile", hosts, "--nproc_per_node", "4"}), " -n 4 "));
   setenv("SLURM_NTASKS", "7", 1);
-  EXPECT_TRUE(started_with({}).starts_with("-n 7 "));
+  EXPECT_TRUE(contains(started_with({}), " -n 7 "));
   EXPECT_TRUE(contains(started_with({"--hostfile", hosts}), " -n 5 "));
   setenv("SLURM_NTASKS", "many", 1);
   expect_failure(joined({"launch"}, train_words()), 2, {"[SLURM_NTASKS] expected a whole number"});
@@ -436,6 +446,21 @@ TEST_F(CliLaunch, StartsARankForEachSlotOrTask) {
   const std::string bare = directory_.write("bare", "a\n").string();
   expect_failure(joined({"launch", "--hostfile", bare}, train_words()), 2,
                  {"[--hostfile " + bare + "] expected slots=N of each host, got 'a' without"});
+}
+
+// The one mpirun that there is starts ranks of which the program's MPI knows nothing.
+TEST_F(CliLaunch, AnotherMpisMpirunIsRefused) {
+  if (!has_mpi_library()) GTEST_SKIP() << kNoMpi;
+  const std::string version = is_of_mpich() ? "mpirun (Open MPI) 5.0.7" : "HYDRA build details:";
+  const fs::path mpirun = directory_.write("other/mpirun", "#!/bin/sh\necho '" + version + "'\n");
+  fs::permissions(mpirun, fs::perms::owner_all);
+  const std::string before = std::getenv("PATH");
+  setenv("PATH", mpirun.parent_path().c_str(), 1);
+  expect_failure(joined({"launch", "--nproc_per_node", "2"}, train_words()), 2,
+                 {is_of_mpich() ? "[launch] expected mpiexec.hydra or mpirun.mpich or mpirun of MPICH 4"
+                                : "[launch] expected mpirun.openmpi or mpirun of Open MPI v",
+                  "got " + mpirun.string() + " of another MPI; install "});
+  setenv("PATH", before.c_str(), 1);
 }
 
 // Each restart is said, with what it goes on from: of this run, not of an earlier one in the directory.
@@ -466,20 +491,21 @@ TEST_F(CliLaunch, ARestartHasOneRankLess) {
     words.insert(words.end(), launch_words.begin(), launch_words.end());
     const ProgramRun result = launched("exit 9\n", words, train_words(flags)).wait();
     EXPECT_EQ(result.exit_code, 9);
-    return std::pair(result.error, starts());
+    EXPECT_EQ(number_of_starts(), 2);
+    return std::pair(result.error, last_start());
   };
   const auto [error, words] = restarted({}, {"--gradient_accumulation_steps", "2"});
   EXPECT_TRUE(contains(error, "restart 1 of 1 with 2 ranks begins anew")) << error;
-  EXPECT_TRUE(contains(words, "\n-n 2 ")) << words;
+  EXPECT_TRUE(contains(words, " -n 2 ")) << words;
   EXPECT_TRUE(words.ends_with(
       " --effective_batch_size 48 --per_device_train_batch_size 8 --gradient_accumulation_steps 3\n"))
       << words;
   EXPECT_TRUE(restarted({}, {"--world_size", "3"})
                   .second.ends_with(" --gradient_accumulation_steps 2 --world_size 2\n"));
-  EXPECT_TRUE(contains(restarted({"--keep_ranks"}, {}).second, "\n-n 3 "));
-  EXPECT_TRUE(contains(restarted({}, {"--auto_find_batch_size"}).second, "\n-n 3 "));
+  EXPECT_TRUE(contains(restarted({"--keep_ranks"}, {}).second, " -n 3 "));
+  EXPECT_TRUE(contains(restarted({}, {"--auto_find_batch_size"}).second, " -n 3 "));
   EXPECT_TRUE(
-      contains(restarted({}, {"--deepspeed", R"({"gradient_accumulation_steps": 1})"}).second, "\n-n 3 "))
+      contains(restarted({}, {"--deepspeed", R"({"gradient_accumulation_steps": 1})"}).second, " -n 3 "))
       << "the configuration says another number of micro-batches";
 }
 
@@ -489,13 +515,13 @@ TEST_F(CliLaunch, ARestartHasWholeGroups) {
     fs::remove(path("starts"));
     const std::vector<std::string> words = {"--nproc_per_node", ranks, "--max_restarts", "1"};
     EXPECT_EQ(launched("exit 9\n", words, train_words(flags)).wait().exit_code, 9);
-    return starts();
+    return last_start();
   };
   const std::vector<std::string> in_pairs = {"--zero_stage", "3", "--zero_group_size", "2"};
-  EXPECT_TRUE(contains(restarted("4", in_pairs), "\n-n 4 "));
-  EXPECT_TRUE(contains(restarted("4", {"--fsdp", "hybrid_shard"}), "\n-n 4 ")) << "a group is a host";
-  EXPECT_TRUE(contains(restarted("4", {"--zero_stage", "3"}), "\n-n 3 ")) << "all share";
-  EXPECT_TRUE(contains(restarted("4", {"--zero_group_size", "2"}), "\n-n 3 ")) << "none share";
+  EXPECT_TRUE(contains(restarted("4", in_pairs), " -n 4 "));
+  EXPECT_TRUE(contains(restarted("4", {"--fsdp", "hybrid_shard"}), " -n 4 ")) << "a group is a host";
+  EXPECT_TRUE(contains(restarted("4", {"--zero_stage", "3"}), " -n 3 ")) << "all share";
+  EXPECT_TRUE(contains(restarted("4", {"--zero_group_size", "2"}), " -n 3 ")) << "none share";
 }
 
 TEST_F(CliLaunch, NoRestartHelpsAMistakeOrIsWithoutLimit) {

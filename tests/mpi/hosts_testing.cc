@@ -16,6 +16,8 @@
 #include <thread>
 #include <utility>
 
+#include "beside_program.h"
+
 namespace shoehorn::testing {
 
 namespace {
@@ -85,9 +87,12 @@ TwoHosts::TwoHosts(const fs::path& scratch) : scratch_(scratch) {
                                         "--pid", "--fork",  "--kill-child", "--mount-proc"};
   const auto host = [&](const char* name) {
     return make_host(
-        all, fmt::format("mount -t tmpfs shm /dev/shm && hostname {} && ip link set lo up && : > {} && "
-                         "exec sleep 100000",
-                         name, (scratch_ / name).string()));
+        // UCX finds network cards in /sys, which a container may keep from being mounted anew.
+        all,
+        fmt::format(
+            "mount -t tmpfs shm /dev/shm && {{ mount -t sysfs sysfs /sys 2> /dev/null || true; }} && hostname {} && "
+            "ip link set lo up && : > {} && exec sleep 100000",
+            name, (scratch_ / name).string()));
   };
   a_ = host("shoe-a");
   b_ = host("shoe-b");
@@ -103,6 +108,8 @@ TwoHosts::TwoHosts(const fs::path& scratch) : scratch_(scratch) {
   connect(a_, kLinkA, b_, kLinkB, kLink);
   connect(start_, kStartA, a_, kHostA, "start_a");
   connect(start_, kStartB, b_, kHostB, "start_b");
+  // MPICH's mpiexec has one address for both.
+  must(fmt::format("nsenter -t {} -n ip route add {} via {}", b_.process, kStartA, kStartB));
   has_sshd_ = fs::exists(kSshd) && say("command -v ssh ssh-keygen").status == 0;
   write_files();
   if (has_sshd_) start_sshd();
@@ -136,6 +143,12 @@ void TwoHosts::connect(const Host& a, const std::string& address_a, const Host& 
                    b.process));
   set_up(a, address_a, device);
   set_up(b, address_b, device);
+  // UCX takes no card whose link is not up yet, which may be a second later.
+  for (const Host& host : {a, b}) {
+    const std::string look = fmt::format("nsenter -t {} -n ip -brief link show dev {}", host.process, device);
+    for (int i = 0; i < 300 && say(look).text.find(" UP ") == std::string::npos; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
 }
 
 void TwoHosts::set_up(const Host& host, const std::string& address, const std::string& device) {
@@ -144,13 +157,17 @@ void TwoHosts::set_up(const Host& host, const std::string& address, const std::s
 }
 
 void TwoHosts::write_files() const {
-  const fs::path agent = scratch_ / "reach";
-  std::ofstream(agent) << fmt::format(
-      "#!/bin/sh\n"
+  const std::string by_ssh = fmt::format(
+      "exec ssh -F none -i {} -o BatchMode=yes -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null "
+      "-o LogLevel=ERROR \"$@\"\n",
+      (scratch_ / "key").string());
+  const std::string by_nsenter = fmt::format(
       "case $1 in {}) host={} ;; {}) host={} ;; *) echo \"no host $1\" >&2; exit 1 ;; esac\n"
       "shift\n"
       "exec nsenter -t $host -n -m -u -i -p -- sh -c \"$*\"\n",
       kHostA, a_.process, kHostB, b_.process);
+  const fs::path agent = scratch_ / "reach";
+  std::ofstream(agent) << "#!/bin/sh\n" << (has_sshd_ ? by_ssh : by_nsenter);
   fs::permissions(agent, fs::perms::owner_all);
   std::ofstream(hostfile()) << fmt::format("{} slots=1\n{} slots=1\n", kHostA, kHostB);
 }
@@ -170,18 +187,17 @@ void TwoHosts::start_sshd() const {
 }
 
 std::vector<std::string> TwoHosts::words_at_start(const std::vector<std::string>& words) const {
-  // The names of both Open MPIs, 4 and 5. Messages between ranks take the link between the hosts.
+  // The names of both Open MPIs, 4 and 5, and of MPICH. Messages between ranks take the link between the hosts.
   std::vector<std::string> all = {"-t", std::to_string(start_.process), "-n", "--", "env"};
-  std::string agent = (scratch_ / "reach").string();
-  if (has_sshd_) {
-    agent = fmt::format(
-        "ssh -F none -i {} -o BatchMode=yes -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR",
-        (scratch_ / "key").string());
+  const std::string agent = (scratch_ / "reach").string();
+  std::vector<std::string> variables = {"OMPI_MCA_plm_rsh_agent=" + agent, "PRTE_MCA_plm_ssh_agent=" + agent,
+                                        "OMPI_MCA_btl_tcp_if_include=10.77.0.0/24",
+                                        "OMPI_MCA_plm_rsh_no_tree_spawn=1"};
+  if (is_of_mpich()) {
+    variables = {"HYDRA_LAUNCHER=rsh", "HYDRA_LAUNCHER_EXEC=" + agent, "HYDRA_IFACE=start_a",
+                 "UCX_TLS=tcp,self", std::string("UCX_NET_DEVICES=") + kLink};
   }
-  for (const std::string& variable : {"OMPI_MCA_plm_rsh_agent=" + agent, "PRTE_MCA_plm_ssh_agent=" + agent,
-                                      std::string("OMPI_MCA_btl_tcp_if_include=10.77.0.0/24"),
-                                      std::string("OMPI_MCA_plm_rsh_no_tree_spawn=1")})
-    all.push_back(variable);
+  all.insert(all.end(), variables.begin(), variables.end());
   all.insert(all.end(), words.begin(), words.end());
   return all;
 }
