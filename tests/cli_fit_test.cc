@@ -163,8 +163,8 @@ TEST_F(CliFit, WhatTheUserGaveStays) {
   for (const json& plan : divided["frontier"]) {
     for (const json& word : plan["added_flags"]) EXPECT_NE(word, "--per_device_train_batch_size");
   }
-  expect_failure(words("fit", {"--effective_batch_size", "16", "--world_size", "3"}), 2,
-                 {"[--effective_batch_size] expected a multiple of --world_size 3"});
+  expect_failure(words("fit", {"--effective_batch_size", "2", "--world_size", "3"}), 2,
+                 {"[--effective_batch_size] expected a sample for each of 3 ranks, got 2; give 3 or more"});
   expect_failure(words("fit", {"--forbid", "recompute", "--gradient_checkpointing"}), 2,
                  {"--forbid recompute"});
   expect_failure(words("fit", {"--deepspeed", R"({"gradient_clipping": 1})"}), 2,
@@ -176,6 +176,17 @@ TEST_F(CliFit, WhatTheUserGaveStays) {
   expect_failure(words("fit", {"--fix", "speed"}), 2, {"--fix", "batch, order, recompute"});
   expect_failure(words("fit", {"--allow", "exct"}), 2, {"--allow", "did you mean exact?"});
   expect_failure(words("fit", {"--explain"}), 2, {"[--explain] expected false", "`shoehorn plan --explain`"});
+}
+
+// Of 16 samples three ranks have no third each: some have a micro-batch less.
+TEST_F(CliFit, ABatchThatRanksDoNotDivideIsDealtOut) {
+  const json chosen = fit({"--effective_batch_size", "16", "--world_size", "3"})["chosen"];
+  ASSERT_FALSE(chosen.is_null());
+  expect_planned(chosen["flags"], chosen);
+  const auto flags = chosen["flags"].get<std::vector<std::string>>();
+  const auto size = std::ranges::find(flags, "--per_device_train_batch_size");
+  ASSERT_NE(size, flags.end());
+  EXPECT_LT(std::stoi(*std::next(size)), 6) << "a rank has at most as many samples";
 }
 
 // What a table says is what can be chosen; a tier has the changes of those below it, too.

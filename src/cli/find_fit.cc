@@ -46,16 +46,20 @@ std::set<Degree> degrees_of(const CommandOptions& options, const std::string& na
   return degrees;
 }
 
-// The flag that makes a rank's share of an effective batch, whose division is open, one micro-batch.
+// The flag that makes micro-batches of an effective batch, whose division is open, as large as a rank's share of it permits.
 std::vector<std::string> batch_flags(const ParsedArguments& parsed) {
   const TrainingArguments& args = parsed.arguments;
   if (!args.effective_batch_size) return {};
-  if (*args.effective_batch_size % args.world_size != 0) {
-    throw user_error("[--effective_batch_size] expected a multiple of --world_size {} for fit, got {}",
-                     args.world_size, *args.effective_batch_size);
+  if (*args.effective_batch_size < args.world_size) {
+    throw user_error(
+        "[--effective_batch_size] expected a sample for each of {0} ranks, got {1}; give {0} or more, or a smaller "
+        "--world_size",
+        args.world_size, *args.effective_batch_size);
   }
   if (parsed.sets("per_device_train_batch_size") || parsed.sets("gradient_accumulation_steps")) return {};
-  return {"--per_device_train_batch_size", std::to_string(*args.effective_batch_size / args.world_size)};
+  TrainingArguments open = args;
+  open.per_device_train_batch_size = 1;
+  return {"--per_device_train_batch_size", std::to_string(micro_batch_sizes(open).front())};
 }
 
 // The flags that say how ranks gather weights, which train chooses by its memory where nobody does.

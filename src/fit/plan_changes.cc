@@ -9,6 +9,7 @@
 #include "arguments/step_settings.h"
 #include "base/error.h"
 #include "base/format.h"
+#include "base/rounding.h"
 
 namespace shoehorn {
 
@@ -118,6 +119,18 @@ std::vector<int64_t> divisors_of(int64_t number) {
   return divisors;
 }
 
+bool has_even_shares(const TrainingArguments& args) {
+  return micro_batches_of_step(args) % args.world_size == 0;
+}
+
+std::vector<int64_t> micro_batch_sizes(const TrainingArguments& args) {
+  const int64_t share = ceil_divide(effective_batch_size(args), args.world_size);
+  std::vector<int64_t> sizes = divisors_of(has_even_shares(args) ? share : effective_batch_size(args));
+  std::erase_if(sizes,
+                [&](int64_t size) { return size > share && size != args.per_device_train_batch_size; });
+  return sizes;
+}
+
 std::set<Degree> given_degrees(const TrainingArguments& args,
                                const std::function<bool(std::string_view row)>& sets) {
   static constexpr std::array<std::pair<std::string_view, Degree>, 27> kRows = {{
@@ -172,15 +185,17 @@ std::set<Degree> degrees_of_checkpoint() {
 
 std::optional<FitCandidate> with_micro_batch(const FitCandidate& run, int64_t size, const FitSpace& space) {
   const TrainingArguments& args = run.arguments;
-  const int64_t batch = args.per_device_train_batch_size * args.gradient_accumulation_steps;
-  if (size == args.per_device_train_batch_size || batch % size != 0) return std::nullopt;
+  const std::vector<int64_t> sizes = micro_batch_sizes(args);
+  if (size == args.per_device_train_batch_size || std::ranges::find(sizes, size) == sizes.end())
+    return std::nullopt;
   if (!space.is_open(Degree::kBatch, MathsChange::kRounding)) return std::nullopt;
   FitCandidate split = run;
+  const int64_t steps = ceil_divide(effective_batch_size(args) / size, args.world_size);
   split.arguments.per_device_train_batch_size = size;
-  split.arguments.gradient_accumulation_steps = batch / size;
+  split.arguments.gradient_accumulation_steps = steps;
   return changed(std::move(split), MathsChange::kRounding,
                  {"--per_device_train_batch_size", std::to_string(size), "--gradient_accumulation_steps",
-                  std::to_string(batch / size)});
+                  std::to_string(steps)});
 }
 
 std::optional<FitCandidate> with_layer_order(const FitCandidate& run, const FitSpace& space) {

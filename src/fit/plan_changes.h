@@ -90,8 +90,13 @@ std::vector<SmallerOptimizer> smaller_optimizers(const OptimizerSettings& asked)
 inline constexpr int64_t kOfferedLoraRank = 8;
 // A layer-major step holds every micro-batch's nodes; beyond this many it is no longer worth offering.
 inline constexpr int64_t kMaxUnrolledMicroBatches = 32;
-// Largest first: the sizes of the micro-batches of so many sequences.
+// Largest first.
 std::vector<int64_t> divisors_of(int64_t number);
+
+// Whether each rank has as many micro-batches of a step. Of an effective_batch_size that ranks do not divide some have one less.
+bool has_even_shares(const TrainingArguments& args);
+// Largest first: the sizes that the micro-batches of a step may have, its own and others that are no larger than a rank's share.
+std::vector<int64_t> micro_batch_sizes(const TrainingArguments& args);
 
 // Each returns the candidate with one change, or nothing where it is not open, makes no difference, or does not go
 // together with what the run asks for.

@@ -106,6 +106,26 @@ TEST(PlanChanges, TheEffectiveBatchStays) {
     EXPECT_EQ(effective_batch_size(run.arguments), 12);
 }
 
+// What ranks do not divide is cut as a whole: some have a micro-batch less, and those that have most say how many steps that takes.
+TEST(PlanChanges, RanksMayHaveOneMicroBatchLess) {
+  const std::vector<std::string> flags = {"--world_size", "3", "--effective_batch_size", "16"};
+  const FitCandidate run{parsed(flags)};
+  EXPECT_FALSE(has_even_shares(run.arguments));
+  EXPECT_EQ(micro_batch_sizes(run.arguments), (std::vector<int64_t>{8, 4, 2, 1})) << "8 is its own";
+  const auto split = with_micro_batch(run, 2, kOpen);
+  ASSERT_TRUE(split.has_value());
+  EXPECT_EQ(split->flags, (std::vector<std::string>{"--per_device_train_batch_size", "2",
+                                                    "--gradient_accumulation_steps", "3"}));
+  std::vector<std::string> words = flags;
+  words.insert(words.end(), split->flags.begin(), split->flags.end());
+  EXPECT_TRUE(parsed(words) == split->arguments);
+  EXPECT_FALSE(with_micro_batch(run, 16, kOpen).has_value()) << "more than any rank's share";
+  const TrainingArguments even =
+      parsed({"--world_size", "4", "--effective_batch_size", "24", "--per_device_train_batch_size", "3"});
+  EXPECT_TRUE(has_even_shares(even));
+  EXPECT_EQ(micro_batch_sizes(even), (std::vector<int64_t>{6, 3, 2, 1}));
+}
+
 TEST(PlanChanges, ATierIsTheMostThatChanges) {
   const FitCandidate run{parsed({})};
   EXPECT_EQ(with_recompute(run, 1, kOpen)->tier, MathsChange::kExact);

@@ -323,11 +323,11 @@ void PlanSearch::search_form(const PlannedCandidate& whole) {
 
 void PlanSearch::search_micro_batches(const FitCandidate& form) {
   const TrainingArguments& args = form.arguments;
-  for (const int64_t size :
-       divisors_of(args.per_device_train_batch_size * args.gradient_accumulation_steps)) {
+  for (const int64_t size : micro_batch_sizes(args)) {
     const bool is_own = size == args.per_device_train_batch_size;
     const auto split = is_own ? std::optional(form) : with_micro_batch(form, size, options_.space);
-    if (split && search_micro_batch(*split)) return;
+    // Smaller ones that are dealt out unevenly may leave less to the rank that has most.
+    if (split && search_micro_batch(*split) && has_even_shares(args)) return;
   }
 }
 
