@@ -303,6 +303,8 @@ TEST_F(CliFit, WhyLooksAtTheRunAsItIs) {
     EXPECT_TRUE(contains(why.output, part)) << part << "\n" << why.output;
   EXPECT_FALSE(contains(why.output, "recompute every layer")) << "it does already: " << why.output;
   expect_failure(words("fit", {"--why", "--fit_print"}), 2, {"--fit_print", "--why"});
+  expect_failure(words("fit", {"--why", "--json_file", path("why.json")}), 2,
+                 {"[--json_file] expected without --why"});
 }
 
 TEST_F(CliFit, TheBytesOfOneRunAreThoseOfItsPlan) {
@@ -353,8 +355,11 @@ TEST_F(CliFit, APageHasOneNumberForAPlan) {
 }
 
 TEST_F(CliFit, APageHasWhatWasMeasured) {
-  const ProgramRun found = run(words("fit", {"--report", path("fit.html").string(), "--verify", "2"}));
+  const ProgramRun found = run(words("fit", {"--report", path("fit.html").string(), "--json_file",
+                                             path("fit.json").string(), "--verify", "2"}));
   ASSERT_EQ(found.exit_code, 0) << found.error;
+  EXPECT_TRUE(contains(found.output, "To train:\n"));
+  EXPECT_EQ(read_json(path("fit.json"))["chosen"]["step_seconds_are"], "measured");
   const std::string page = read_text_file(path("fit.html"));
   for (const char* part : {"step, measured", "Measured, in turns"}) EXPECT_TRUE(contains(page, part)) << part;
 }

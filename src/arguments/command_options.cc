@@ -52,6 +52,14 @@ bool CommandOptions::is_given(std::string_view name) const {
   return std::find(given_.begin(), given_.end(), name) != given_.end();
 }
 
+std::string CommandOptions::given_text() const {
+  std::string text;
+  for (const auto& [name, value] : values_) {
+    if (is_given(name)) text += fmt::format(" --{} {}", name, argument_to_text(value));
+  }
+  return text;
+}
+
 int64_t CommandOptions::integer_at_least(std::string_view name, int64_t least, std::string_view why) const {
   const int64_t value = integer(name);
   if (value < least) throw user_error("[--{}] expected {} or more, got {}{}", name, least, value, why);

@@ -25,6 +25,8 @@ class CommandOptions {
 
   void set(std::string_view name, ArgumentValue value);
   bool is_given(std::string_view name) const;
+  // The rows that were given, by name, with their values: " --allow rounding --reserve 1024". The same for other spellings.
+  std::string given_text() const;
 
   bool flag(std::string_view name) const { return std::get<bool>(value(name)); }
   int64_t integer(std::string_view name) const { return std::get<int64_t>(value(name)); }

@@ -54,6 +54,8 @@ TEST(CommandOptions, Values) {
   EXPECT_EQ(options.text("json"), "-");
   EXPECT_EQ(options.integer("memory_budget"), int64_t{1} << 30);
   EXPECT_TRUE(options.is_given("model_name_or_path"));
+  EXPECT_EQ(parse_options(rows(), {"--steps=7", "--rungs", "a,b", "c", "--quick"}).given_text(),
+            " --quick true --rungs a,b,c --steps 7");
   EXPECT_EQ(parse_options(rows(), {"--json", "out.json"}).text("json"), "out.json");
   EXPECT_EQ(parse_options(rows(), {"--json", "-"}).text("json"), "-");
   EXPECT_FALSE(parse_options(rows(), {"--quick", "--no_quick"}).flag("quick"));

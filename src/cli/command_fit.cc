@@ -22,6 +22,7 @@ const std::vector<ArgumentSpec>& fit_rows() {
   static const std::vector<ArgumentSpec> rows = [] {
     std::vector<ArgumentSpec> all = fit_option_rows();
     all.insert(all.end(), fit_look_rows().begin(), fit_look_rows().end());
+    all.push_back(result_json_file_row());
     return all;
   }();
   return rows;
@@ -36,8 +37,11 @@ void check_looks(const CommandOptions& options) {
       throw user_error("[--{}] expected without --{}, got both; ask one after the other", name, asked);
     asked = name;
   }
-  if (!asked.empty() && !options.text("report").empty())
-    throw user_error("[--report] expected without --{}, got both; the page shows a search", asked);
+  for (const char* file : {"report", "json_file"}) {
+    if (!asked.empty() && !options.text(file).empty())
+      throw user_error("[--{}] expected without --{}, got both; the file has what a search found", file,
+                       asked);
+  }
   if (!asked.empty() && options.integer("verify") != 0)
     throw user_error("[--verify] expected without --{}, got both; only a search runs its best plans", asked);
   options.number_at_least("price_per_hour", 0);
@@ -79,6 +83,7 @@ int print_found(const CommandOptions& options, FoundFit& found) {
   find_fit(options, 0, found, options.text("machine_profile"));
   fmt::print(found.is_json ? stderr : stdout, "{}", found.text);
   write_report(options, [&] { return fit_page(found.report); });
+  write_result_file(options, to_json(found.report));
   if (found.is_json) fmt::print("{}", format_json(to_json(found.report)));
   if (!found.report.chosen) throw DoesNotFit(format_no_fit(found.report));
   if (found.is_json) return 0;

@@ -20,6 +20,7 @@
 #include "base/processors.h"
 #include "cli/command_list.h"
 #include "cli/commands.h"
+#include "cli/fit_on_ranks.h"
 #include "cli/link_option.h"
 #include "cli/rank_of_process.h"
 #include "io/checkpoint_directory.h"
@@ -243,10 +244,12 @@ bool can_lose_a_rank(const LaunchedRun& run, const ParsedArguments& asked) {
 
 // A slip is told once, and before the ranks are started.
 void check_flags(const std::vector<std::string>& words, int64_t ranks) {
-  const std::vector<std::string> flags(words.begin() + 1, words.end());
-  const bool is_other_work =
-      help_word_of(flags) || std::find(flags.begin(), flags.end(), "--fit") != flags.end();
-  if (is_other_work) return;
+  std::vector<std::string> flags(words.begin() + 1, words.end());
+  if (help_word_of(flags)) return;
+  if (words[0] == "train" && std::erase(flags, "--fit") > 0) {
+    parse_run_to_fit(flags, ranks);
+    return;
+  }
   for (const auto& [name, command] :
        {std::pair{"train", Command::kTrain}, {"eval", Command::kEval}, {"predict", Command::kPredict}}) {
     if (words[0] == name) parse_arguments(command, flags, ranks);
@@ -308,6 +311,12 @@ int run_launch(const std::vector<std::string>& words) {
     throw user_error("[--nproc_per_node] expected at most {} ranks, got {}", kMaxRanks, ranks);
   if (command[0] != "train" && options.is_given("max_restarts"))
     throw user_error("[--max_restarts] expected train, which goes on from a checkpoint, got {}", command[0]);
+  if (options.is_given("max_restarts") && std::ranges::find(command, "--fit") != command.end()) {
+    throw user_error(
+        "[--max_restarts] expected flags of train to start again with, got --fit, which finds them anew; `shoehorn fit "
+        "--world_size {}` says them",
+        ranks);
+  }
   set_link(options);
   check_flags(command, ranks);
   const Mpi mpi = mpi_of_ranks();

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <functional>
@@ -23,6 +22,7 @@
 #include "cli/commands.h"
 #include "cli/evaluate_model.h"
 #include "cli/find_fit.h"
+#include "cli/fit_on_ranks.h"
 #include "cli/model_source.h"
 #include "cli/notice_printer.h"
 #include "cli/output_lines.h"
@@ -258,12 +258,11 @@ CommandHelp help_of_train() {
       .table = Command::kTrain};
 }
 
-int run_train(const std::vector<std::string>& words) {
-  if (std::find(words.begin(), words.end(), "--fit") != words.end()) {
-    check_runs_on_ranks("train --fit");
-    std::vector<std::string> others = words;
-    std::erase(others, "--fit");
-    return run_fitted(others);
+int run_train(const std::vector<std::string>& given_words) {
+  std::vector<std::string> words = given_words;
+  if (std::erase(words, "--fit") > 0) {
+    if (launched_ranks() == 1) return run_fitted(words);
+    words = with_kept_text(kNotBegun, [&] { return find_fit_on_ranks(words); });
   }
   const ParsedArguments parsed = parse_arguments(Command::kTrain, words, launched_ranks());
   TrainingArguments args = parsed.arguments;

@@ -274,6 +274,14 @@ const std::vector<ArgumentSpec>& fit_look_rows() {
   return rows;
 }
 
+void check_verified(int64_t verified, int64_t ranks) {
+  if (verified == 0 || ranks == 1) return;
+  throw user_error(
+      "[--verify] expected 0 with --world_size {}, got {}; a search runs steps of one process only: times of several ranks are as "
+      "predicted, and `shoehorn bench parallel` measures them",
+      ranks, verified);
+}
+
 void find_fit(const CommandOptions& options, int64_t verified, FoundFit& found, const std::string& machine) {
   if (options.is_given("verify")) verified = options.integer_at_least("verify", 0);
   OpenedFit opened;
@@ -281,11 +289,7 @@ void find_fit(const CommandOptions& options, int64_t verified, FoundFit& found, 
   if (verified > 0 && !opened.planned.backend->can_run())
     throw user_error("[--verify] expected none with --machine_profile, got {}; no step can be run there",
                      verified);
-  if (verified > 0 && opened.task.arguments.world_size > 1)
-    throw user_error(
-        "[--verify] expected 0 with --world_size {}, got {}; a step of several ranks is not run here: `shoehorn fit` finds the "
-        "flags, and `shoehorn launch` trains with them",
-        opened.task.arguments.world_size, verified);
+  check_verified(verified, opened.task.arguments.world_size);
   FitReport& report = found.report;
   {
     const StageLine line("planning what may fit", opened.task.arguments);

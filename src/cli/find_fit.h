@@ -1,6 +1,7 @@
 // The search behind `fit` and `train --fit`.
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
@@ -12,6 +13,9 @@ namespace shoehorn {
 
 // The flags of `fit` and of `train --fit`.
 const std::vector<ArgumentSpec>& fit_option_rows();
+
+// UserError naming --verify if plans of several ranks are to be run.
+void check_verified(int64_t verified, int64_t ranks);
 
 // A report with what it refers to.
 struct FoundFit {

@@ -95,12 +95,16 @@ void check_runs_on_ranks(std::string_view command) {
 }
 
 std::shared_ptr<Communicator> open_ranks_of_process(const LaunchedRank& launched, double timeout_seconds) {
+  if (kept_ranks() != nullptr) {
+    kept_ranks()->set_timeout_seconds(timeout_seconds);
+    return kept_ranks();
+  }
   kept_ranks() = open_ranks(launched, timeout_seconds);
   if (const std::optional<LinkPace> pace = launched_pace()) kept_ranks()->set_pace(*pace);
   return kept_ranks();
 }
 
-std::shared_ptr<Communicator> open_ranks_of(TrainingArguments& args) {
+std::shared_ptr<Communicator> open_ranks_of(TrainingArguments& args, const std::string& search) {
   const std::optional<LaunchedRank> launched = launched_rank();
   const int64_t size = launched ? launched->size : 1;
   if (args.world_size != size) {
@@ -113,7 +117,7 @@ std::shared_ptr<Communicator> open_ranks_of(TrainingArguments& args) {
   if (launched->rank > 0) speak_as_replica(launched->rank, args);
   std::shared_ptr<Communicator> ranks =
       open_ranks_of_process(*launched, static_cast<double>(args.ddp_timeout));
-  check_arguments_alike(*ranks, args);
+  check_arguments_alike(*ranks, args, search);
   const std::vector<HostRanks> hosts = hosts_of_ranks(*ranks, host_name());
   if (args.zero_group_size == 0) args.zero_group_size = ranks_of_each_host(hosts);
   args.ranks_per_host = ranks_per_host(hosts, args.ranks_per_host);

@@ -25,13 +25,14 @@ int64_t launched_ranks();
 // UserError if this process is one of several ranks and the command does not run on ranks.
 void check_runs_on_ranks(std::string_view command);
 
-// As open_ranks(), over the link of launched_pace(). The process keeps them to its end: they tell each other of a failure
-// (print_error).
+// As open_ranks(), over the link of launched_pace(), or those that are open already. The process keeps them to its end: they tell
+// each other of a failure (print_error).
 std::shared_ptr<Communicator> open_ranks_of_process(const LaunchedRank& launched, double timeout_seconds);
 
 // The ranks that run a command with arguments of training; null where there is one. Completes the arguments: how many ranks a host has, and what
-// others than the first rank show. UserError if world_size or ranks_per_host is another number.
-std::shared_ptr<Communicator> open_ranks_of(TrainingArguments& args);
+// others than the first rank show. `search`: of `train --fit`, that it is one and its flags. UserError if world_size or
+// ranks_per_host is another number, or if a rank has other arguments (train/rank_facts.h).
+std::shared_ptr<Communicator> open_ranks_of(TrainingArguments& args, const std::string& search = {});
 
 // True of one process, and of the first of several ranks, which writes the files.
 bool is_main_rank(const std::shared_ptr<Communicator>& ranks);

@@ -288,12 +288,23 @@ std::vector<std::string> chosen_flags(const FitReport& report) {
   return all_flags(report, report.best[*report.chosen]);
 }
 
-std::vector<std::string> train_command(const FitReport& report) {
-  std::vector<std::string> command = {"shoehorn", "train"};
-  const std::vector<std::string>& added = report.best[*report.chosen].run.flags;
-  command.insert(command.end(), report.given_to_train.begin(), report.given_to_train.end());
-  command.insert(command.end(), added.begin(), added.end());
+std::vector<std::string> train_command(const std::vector<std::string>& flags, int64_t ranks) {
+  std::vector<std::string> command = {"shoehorn"};
+  if (ranks > 1) command.insert(command.end(), {"launch", "--nproc_per_node", std::to_string(ranks)});
+  command.emplace_back("train");
+  command.insert(command.end(), flags.begin(), flags.end());
   return command;
+}
+
+std::vector<std::string> train_command(const FitReport& report) {
+  const FitCandidate& chosen = report.best[*report.chosen].run;
+  std::vector<std::string> flags = report.given_to_train;
+  flags.insert(flags.end(), chosen.flags.begin(), chosen.flags.end());
+  return train_command(flags, chosen.arguments.world_size);
+}
+
+std::string format_train_command(const std::vector<std::string>& command) {
+  return fmt::format("{}  {}\n", kTrainCommandHeading, shell_words(command));
 }
 
 std::string format_fit(const FitReport& report) {
@@ -328,8 +339,8 @@ std::string format_fit(const FitReport& report) {
   }
   text += fmt::format("\n{}\n{}{}", format_binding(report, bound_plan_text(report)), format_frontier(report),
                       format_above(report));
-  return fmt::format("{}\n{}\n{}\nTo train:\n  {}\n", text, format_techniques(result), format_least(result),
-                     shell_words(train_command(report)));
+  return fmt::format("{}\n{}\n{}{}", text, format_techniques(result), format_least(result),
+                     format_train_command(train_command(report)));
 }
 
 std::string format_no_fit(const FitReport& report) {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -79,8 +80,13 @@ std::string tiers_to_allow(const FitReport& report);
 
 // The flags that train as chosen.
 std::vector<std::string> chosen_flags(const FitReport& report);
-// The command that trains as chosen, for people.
+// The command that trains with such flags, for people: of several ranks by launch.
+std::vector<std::string> train_command(const std::vector<std::string>& flags, int64_t ranks);
+// The command that trains as chosen.
 std::vector<std::string> train_command(const FitReport& report);
+// A command below its heading, the last lines of format_fit().
+inline constexpr std::string_view kTrainCommandHeading = "\nTo train:\n";
+std::string format_train_command(const std::vector<std::string>& command);
 
 // The chosen plan, what binds, the frontier, and what each technique buys.
 std::string format_fit(const FitReport& report);

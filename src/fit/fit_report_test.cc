@@ -174,6 +174,9 @@ TEST_F(FitReportTest, WhatRanksSendIsToldByLink) {
       contains(format_fit(report_),
                "  sent in a step       1.00 MiB within its host and 2.00 MiB between hosts by rank 3, "));
   EXPECT_FALSE(contains(format_fit(report_), "--verify")) << "no step of several ranks is run";
+  EXPECT_TRUE(contains(format_fit(report_), "\nTo train:\n  shoehorn train "));
+  report_.best[0].run.arguments.world_size = 4;
+  EXPECT_TRUE(contains(format_fit(report_), "\nTo train:\n  shoehorn launch --nproc_per_node 4 train "));
   EXPECT_TRUE(contains(fit_page(report_), "2.00 MiB between hosts by rank 3"));
   EXPECT_TRUE(to_json(report_)["chosen"]["messages"].is_null()) << "nobody knows the link";
   time.messages = MessageTime{.seconds = 0.5, .computing_seconds = 1, .step_seconds = 1.2};

@@ -35,6 +35,12 @@ std::vector<std::string> gather_texts(Communicator& ranks, const std::string& ow
   return texts;
 }
 
+std::string text_of_main_rank(Communicator& ranks, const std::string& own) {
+  const int64_t bytes = gather_values(ranks, std::ssize(own))[0];
+  if (bytes == 0) return {};
+  return gather_texts(ranks, ranks.is_main() ? own : std::string(), static_cast<size_t>(bytes))[0];
+}
+
 namespace {
 
 bool is_there_again(const std::vector<HostRanks>& hosts, size_t at) {

@@ -29,6 +29,9 @@ std::vector<T> gather_values(Communicator& ranks, const T& own) {
 // Each rank's text, by rank; of texts longer than `longest` bytes the beginning.
 std::vector<std::string> gather_texts(Communicator& ranks, const std::string& own, size_t longest = 256);
 
+// The first rank's text, of any length, on all ranks; without '\0'. What the others say is not asked for.
+std::string text_of_main_rank(Communicator& ranks, const std::string& own);
+
 // Ranks in a row on one host.
 struct HostRanks {
   std::string host;

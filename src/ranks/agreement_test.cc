@@ -27,6 +27,14 @@ TEST(Agreement, GathersTheValuesOfAllRanksInTheirOrder) {
   }
 }
 
+TEST(Agreement, AllHaveTheTextOfTheFirstRank) {
+  const std::string text(1000, 'x');
+  run_ranks(thread_ranks(3), [&](Communicator& own) {
+    EXPECT_EQ(text_of_main_rank(own, own.is_main() ? text : "of rank " + std::to_string(own.rank())), text);
+    EXPECT_EQ(text_of_main_rank(own, own.is_main() ? "" : "more"), "");
+  });
+}
+
 // Ranks in a row on hosts that have as many each; else the error says which have not.
 TEST(Agreement, CountsTheRanksOfEachHost) {
   const auto count = [](const std::vector<std::string>& hosts) {

@@ -78,6 +78,12 @@ std::optional<LaunchedRank> launched_rank() {
   return launched_rank([](const char* name) -> const char* { return std::getenv(name); });
 }
 
+std::vector<std::string> variables_of_one_process() {
+  std::vector<std::string> variables = {"WORLD_SIZE=1"};
+  for (const Launcher& launcher : kLaunchers) variables.push_back(std::string(launcher.size) + "=1");
+  return variables;
+}
+
 std::optional<int32_t> slurm_tasks(const Environment& environment) {
   constexpr const char* kTasks = "SLURM_NTASKS";
   if (environment(kTasks) == nullptr) return std::nullopt;

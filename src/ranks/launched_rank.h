@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "ranks/communicator.h"
 
@@ -24,6 +25,9 @@ using Environment = std::function<const char*(const char* name)>;  // as getenv
 // rank and size: not whole numbers, or a rank that is not below the size.
 std::optional<LaunchedRank> launched_rank(const Environment& environment);
 std::optional<LaunchedRank> launched_rank();
+
+// Variables, as NAME=value, that make a program one process which a rank starts: it is none of the launcher's ranks.
+std::vector<std::string> variables_of_one_process();
 
 // The tasks of a job of Slurm, as a script of it has them; none elsewhere. UserError for what is no number of them.
 std::optional<int32_t> slurm_tasks(const Environment& environment);

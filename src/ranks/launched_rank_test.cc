@@ -42,6 +42,22 @@ TEST(LaunchedRank, IsNoneWhereThereIsOneProcess) {
   EXPECT_FALSE(rank_in({{"RANK", "0"}, {"WORLD_SIZE", "1"}}));
 }
 
+// Whoever launched the rank that starts it.
+TEST(LaunchedRank, IsNoneOfAProcessThatARankStarts) {
+  for (const std::map<std::string, std::string>& launched :
+       {std::map<std::string, std::string>{{"OMPI_COMM_WORLD_RANK", "3"}, {"OMPI_COMM_WORLD_SIZE", "4"}},
+        {{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}},
+        {{"SLURM_PROCID", "1"}, {"SLURM_STEP_NUM_TASKS", "8"}, {"RANK", "1"}, {"WORLD_SIZE", "8"}}}) {
+    std::map<std::string, std::string> variables = launched;
+    ASSERT_TRUE(rank_in(variables));
+    for (const std::string& variable : variables_of_one_process()) {
+      const size_t equal = variable.find('=');
+      variables[variable.substr(0, equal)] = variable.substr(equal + 1);
+    }
+    EXPECT_FALSE(rank_in(variables));
+  }
+}
+
 TEST(LaunchedRank, RefusesThoseOfTorchrunByName) {
   try {
     rank_in({{"RANK", "0"}, {"LOCAL_RANK", "0"}, {"WORLD_SIZE", "2"}});

@@ -32,10 +32,12 @@ std::vector<SharedFact> facts_of_model(const Session& session, const std::filesy
           {"the steps' programs", programs}};
 }
 
-void check_arguments_alike(Communicator& ranks, const TrainingArguments& args) {
+void check_arguments_alike(Communicator& ranks, const TrainingArguments& args, const std::string& search) {
   static const std::string program = content_of_file(own_program());
   check_alike(ranks, {{"the program's file", program}});
-  check_alike(ranks, facts_of_arguments(args));
+  std::vector<SharedFact> facts = facts_of_arguments(args);
+  facts.push_back({"--fit with its flags", search});
+  check_alike(ranks, facts);
 }
 
 }  // namespace shoehorn
