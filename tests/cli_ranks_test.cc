@@ -369,7 +369,7 @@ class CliLaunch : public CliTest {
         "#!/bin/sh\n[ \"$1\" != --version ] || exit 0\n"
         "[ -z \"$SHOEHORN_LAUNCH_SUCCESS\" ] || echo > \"$SHOEHORN_LAUNCH_SUCCESS\"\nprintf ' %s\\n' \"$*\" >> " +
             counted + "\nstarts=$(wc -l < " + counted +
-            ")\nwhile [ \"$1\" != -n ]; do shift; done\nshift 2\n" + script);
+            ")\nwords=\"$*\"\nwhile [ \"$1\" != -n ]; do shift; done\nshift 2\n" + script);
     fs::permissions(mpirun, fs::perms::owner_all);
     const std::string before = std::getenv("PATH");
     setenv("PATH", (mpirun.parent_path().string() + ":" + before).c_str(), 1);
@@ -509,6 +509,40 @@ TEST_F(CliLaunch, ARestartHasOneRankLess) {
       << "the configuration says another number of micro-batches";
 }
 
+// Hosts on which mpirun starts nothing any more are left out, with the ranks that had their slots; those that are left take the same
+// steps. The script keeps the hostfile of each start.
+TEST_F(CliLaunch, ARestartLeavesOutHostsThatDoNotAnswer) {
+  const std::string hosts = directory_.write("hosts", "a slots=3\nb slots=1 # spare\nc slots=2\n").string();
+  const auto restarted = [&](const std::string& lost, const std::vector<std::string>& launch_words) {
+    fs::remove(path("starts"));
+    const std::string script =
+        "case $words in\n" + lost + ") exit 1 ;;\n'--host '*) exit 0 ;;\nesac\nset -- $words\ncp $2 " +
+        path("used").string() + "\n[ \"$OMPI_MCA_oob_tcp_keepalive_time\" = 10 ] || exit 2\nexit 9\n";
+    return started(script, joined(joined({"launch", "--hostfile", hosts, "--max_restarts"}, launch_words),
+                                  train_words()))
+        .wait();
+  };
+  const ProgramRun one = restarted("'--host b -n 1 true'", {"1"});
+  EXPECT_EQ(one.exit_code, 9);
+  EXPECT_TRUE(
+      one.error.starts_with("b does not answer any more: the run goes on without\n"
+                            "The ranks ended with exit code 9; restart 1 of 1 with 5 ranks begins anew"))
+      << one.error;
+  EXPECT_EQ(read_text_file(path("used")), "a slots=3\nc slots=2\n");
+  EXPECT_TRUE(starts().ends_with(
+      " --effective_batch_size 48 --per_device_train_batch_size 8 --gradient_accumulation_steps 2\n"))
+      << starts();
+  const ProgramRun twice = restarted("'--host b '*|'--host c '*", {"2"});
+  EXPECT_TRUE(contains(twice.error, "b, c do not answer any more")) << twice.error;
+  EXPECT_TRUE(contains(twice.error, "restart 1 of 2 with 3 ranks")) << twice.error;
+  EXPECT_TRUE(contains(twice.error, "restart 2 of 2 with 2 ranks")) << "a rank of a is lost: " << twice.error;
+  EXPECT_TRUE(contains(restarted("'--host b '*", {"1", "--keep_ranks"}).error, "with 6 ranks"));
+  const ProgramRun none = restarted("'--host '*", {"1"});
+  EXPECT_EQ(none.exit_code, 1);
+  EXPECT_TRUE(contains(none.error, "[--hostfile " + hosts + "] expected a host to go on with")) << none.error;
+  EXPECT_TRUE(contains(none.error, "mpirun starts nothing on a, b, c")) << none.error;
+}
+
 // Ranks that share in groups are as many again, where one less would leave a group that is not whole.
 TEST_F(CliLaunch, ARestartHasWholeGroups) {
   const auto restarted = [&](const char* ranks, const std::vector<std::string>& flags) {
@@ -522,6 +556,18 @@ TEST_F(CliLaunch, ARestartHasWholeGroups) {
   EXPECT_TRUE(contains(restarted("4", {"--fsdp", "hybrid_shard"}), " -n 4 ")) << "a group is a host";
   EXPECT_TRUE(contains(restarted("4", {"--zero_stage", "3"}), " -n 3 ")) << "all share";
   EXPECT_TRUE(contains(restarted("4", {"--zero_group_size", "2"}), " -n 3 ")) << "none share";
+  // Of two hosts of three one is lost: a group is the one that is left, or two ranks of it.
+  const std::string hosts = directory_.write("hosts", "a slots=3\nb slots=3\n").string();
+  const auto on_one_host = [&](const char* group) {
+    fs::remove(path("starts"));
+    const std::vector<std::string> flags = {"--zero_stage", "3", "--zero_group_size", group};
+    started("case $words in '--host b '*) exit 1 ;; '--host '*) exit 0 ;; esac\nexit 9\n",
+            joined({"launch", "--hostfile", hosts, "--max_restarts", "1"}, train_words(flags)))
+        .wait();
+    return starts();
+  };
+  EXPECT_TRUE(contains(on_one_host("0"), " -n 3 "));
+  EXPECT_TRUE(contains(on_one_host("2"), " -n 2 "));
 }
 
 TEST_F(CliLaunch, NoRestartHelpsAMistakeOrIsWithoutLimit) {

@@ -109,12 +109,13 @@ class Waiting {
     return ended == child_;
   }
 
-  // Waits for the end; the child's status. A stop that is requested meanwhile ends it.
-  int status() {
+  // Waits for the end; the child's status. A stop that is requested meanwhile ends it, and so does the limit.
+  int status(double limit_seconds) {
     constexpr double kLookSeconds = 0.1;  // a signal between two looks interrupts no poll
+    const double end_seconds = now_seconds() + limit_seconds;
     int status = 0;
     while (!has_ended_within(kLookSeconds, status)) {
-      if (stop_signal() == 0) continue;
+      if (stop_signal() == 0 && now_seconds() < end_seconds) continue;
       kill(child_, SIGTERM);
       if (has_ended_within(kStopGraceSeconds, status)) break;
       kill(child_, SIGKILL);
@@ -137,8 +138,8 @@ class Waiting {
 
 }  // namespace
 
-FinishedProcess run_process(const std::vector<std::string>& words,
-                            const std::vector<std::string>& variables) {
+FinishedProcess run_process(const std::vector<std::string>& words, const std::vector<std::string>& variables,
+                            double limit_seconds) {
   CHECK(!words.empty(), "no program is named");
   std::vector<std::string> copies = words;
   std::vector<char*> arguments = null_terminated(copies);
@@ -166,7 +167,7 @@ FinishedProcess run_process(const std::vector<std::string>& words,
   do {
     read_bytes = read(failures.number(), &reason, sizeof(reason));
   } while (read_bytes < 0 && errno == EINTR);
-  const int status = Waiting(child, words[0]).status();
+  const int status = Waiting(child, words[0]).status(limit_seconds);
   if (read_bytes == sizeof(reason))
     throw system_error("[{}] expected a program that can be run, got: {}", words[0], std::strerror(reason));
 

@@ -89,6 +89,15 @@ TEST(ChildProcess, AStopEndsIt) {
   EXPECT_GE(seconds_to_stop("trap '' TERM; while :; do sleep 0.05; done"), kStopGraceSeconds);
 }
 
+// What it wrote before stays.
+TEST(ChildProcess, ALimitEndsIt) {
+  const FinishedProcess finished = run_process({"/bin/sh", "-c", "echo begun; exec sleep 10"}, {}, 0.2);
+  EXPECT_EQ(finished.signal, SIGTERM);
+  EXPECT_EQ(finished.output, "begun\n");
+  EXPECT_LT(finished.seconds, 10);
+  EXPECT_EQ(run_process({"/bin/sh", "-c", "exit 3"}, {}, 30).exit_code, 3);
+}
+
 // Ctrl-C reaches both: what the child ended with is no result.
 TEST(ChildProcess, WhatEndsWhileAStopIsRequestedIsNoResult) {
   request_stop(SIGINT);

@@ -25,6 +25,8 @@
 #include "cli/rank_of_process.h"
 #include "io/checkpoint_directory.h"
 #include "io/file.h"
+#include "lab/scratch_directory.h"
+#include "ranks/host_probe.h"
 #include "ranks/hostfile.h"
 #include "ranks/launched_rank.h"
 #include "ranks/mpi_engine.h"
@@ -56,11 +58,13 @@ const std::vector<ArgumentSpec>& launch_option_rows() {
       {.name = "max_restarts",
        .kind = ArgumentKind::kInteger,
        .standard = int64_t{0},
-       .help = "times that ranks are started again behind a failure, from the last checkpoint"},
+       .help =
+           "times that ranks are started again behind a failure, from the last checkpoint, without the hosts that do not "
+           "answer any more"},
       {.name = "keep_ranks",
        .kind = ArgumentKind::kFlag,
        .standard = false,
-       .help = "a restart starts as many ranks, instead of one less for the one that was lost"},
+       .help = "a restart starts as many ranks, instead of those that are left"},
       launched_link_rows()[0],
       launched_link_rows()[1],
       {.name = "nnodes",
@@ -106,6 +110,15 @@ void set_link(const CommandOptions& options) {
 Mpi mpi_of_ranks() {
   const OpenedMpi opened = open_mpi();
   return opened.library == nullptr ? Mpi{} : mpi_of(opened.library->version());
+}
+
+// A host that answers nothing for 10 + 4 x 5 seconds is lost to mpirun, which would else wait for eight minutes: where a restart can
+// go on without it.
+void notice_lost_hosts() {
+  for (const char* prefix : {"OMPI_MCA_", "PRTE_MCA_"}) {
+    for (const auto& [name, value] : {std::pair{"time", "10"}, {"intvl", "5"}, {"probes", "4"}})
+      setenv(fmt::format("{}oob_tcp_keepalive_{}", prefix, name).c_str(), value, 0);
+  }
 }
 
 // The path of the program that starts ranks of this MPI.
@@ -166,7 +179,7 @@ std::optional<fs::path> last_checkpoint(const TrainingArguments& args, const Che
 struct LaunchedRun {
   MpiEngine engine = MpiEngine::kOther;
   std::string mpirun;                // its path
-  std::string hostfile = {};         // "": this host
+  std::string hostfile = {};         // as given; "": this host
   std::vector<std::string> command;  // of each rank
   int64_t ranks = 1;
   int64_t max_restarts = 0;
@@ -179,8 +192,9 @@ struct LaunchedRun {
                                                                      : Success::kIsExitCode;
   }
   std::vector<std::string> flags() const { return {command.begin() + 2, command.end()}; }
-  std::vector<std::string> words(const std::vector<std::string>& added) const {
-    std::vector<std::string> all = rank_starter_words(engine, mpirun, hostfile);
+  // `hosts`: the hostfile to use.
+  std::vector<std::string> words(const std::string& hosts, const std::vector<std::string>& added) const {
+    std::vector<std::string> all = rank_starter_words(engine, mpirun, hosts);
     all.insert(all.end(), {"-n", std::to_string(ranks)});
     all.insert(all.end(), command.begin(), command.end());
     all.insert(all.end(), added.begin(), added.end());
@@ -203,20 +217,21 @@ std::vector<std::string> same_steps(const ParsedArguments& asked, int64_t ranks)
 }
 
 // True if so many ranks make whole groups that share (--zero_group_size). A group that is a host (0) has as many as every
-// other, and with a rank less one would have fewer.
-bool make_whole_groups(const TrainingArguments& args, int64_t ranks) {
+// other: with a rank less one would have fewer. `hosts`: that are left with all of their ranks, where others were lost.
+bool make_whole_groups(const TrainingArguments& args, int64_t ranks, std::optional<int64_t> hosts) {
   if (args.zero_stage == 0 || !args.zero_group_size || ranks == 1) return true;
-  return *args.zero_group_size > 0 && ranks % *args.zero_group_size == 0;
+  if (*args.zero_group_size == 0) return hosts && ranks % *hosts == 0;
+  return ranks % *args.zero_group_size == 0;
 }
 
-// True if one rank less can take the run's steps. With local SGD each has an optimizer of its own, with DataParallel one
-// micro-batch. Ranks that find their micro-batch themselves say nothing of its size here.
-bool can_lose_a_rank(const LaunchedRun& run, const ParsedArguments& asked) {
+// True if so many ranks, fewer than there were, can take the run's steps. With local SGD each has an optimizer of its own, with
+// DataParallel one micro-batch. Ranks that find their micro-batch themselves say nothing of its size here. `hosts`: as above.
+bool can_take_steps(const LaunchedRun& run, const ParsedArguments& asked, int64_t ranks,
+                    std::optional<int64_t> hosts) {
   const TrainingArguments& args = asked.arguments;
-  if (run.keeps_ranks || run.ranks == 1 || args.auto_find_batch_size || args.local_sgd_steps > 0 ||
-      are_replicas(args) || !make_whole_groups(args, run.ranks - 1))
+  if (run.keeps_ranks || ranks == 0 || args.auto_find_batch_size || args.local_sgd_steps > 0 ||
+      are_replicas(args) || !make_whole_groups(args, ranks, hosts))
     return false;
-  const int64_t ranks = run.ranks - 1;
   const std::vector<std::string> added = same_steps(asked, ranks);
   std::vector<std::string> flags = run.flags();
   flags.insert(flags.end(), added.begin(), added.end());
@@ -256,28 +271,71 @@ void check_flags(const std::vector<std::string>& words, int64_t ranks) {
   }
 }
 
-LaunchEnd run_once(const LaunchedRun& run, const std::vector<std::string>& added) {
-  const LaunchEnd end = run_launcher(run.words(added), run.success());
+LaunchEnd run_once(const LaunchedRun& run, const std::string& hosts, const std::vector<std::string>& added) {
+  const LaunchEnd end = run_launcher(run.words(hosts, added), run.success());
   if (end.has_lost_a_rank)
     fmt::print(stderr,
                "error: [ranks] expected all to finish, got the end of one before, which was killed\n");
   return end;
 }
 
+// The hosts of the hostfile, as it is now, that answer; says which do not. SystemError if none does.
+std::vector<HostLine> find_hosts(const LaunchedRun& run) {
+  const std::vector<HostLine> all = lines_of_hosts(read_text_file(run.hostfile), run.hostfile);
+  const std::vector<std::string> lost = lost_hosts(run.mpirun, names_of_hosts(all));
+  std::vector<HostLine> found = without_hosts(all, lost);
+  if (found.empty()) {
+    throw system_error(
+        "[--hostfile {}] expected a host to go on with, got none that answers: mpirun starts nothing on {} within {:g} s",
+        run.hostfile, fmt::join(lost, ", "), kProbeSeconds);
+  }
+  if (!lost.empty()) {
+    fmt::print(stderr, "{} {} not answer any more: the run goes on without\n", fmt::join(lost, ", "),
+               lost.size() == 1 ? "does" : "do");
+  }
+  return found;
+}
+
+// How many ranks a restart has: of those that are left as many as can take the run's steps, or else as many as before. `before`,
+// `found`: the hosts of the last start, and those that answer.
+int64_t ranks_of_restart(const LaunchedRun& run, const ParsedArguments& asked,
+                         const std::vector<HostLine>& before, const std::vector<HostLine>& found) {
+  const std::vector<std::string> names = names_of_hosts(found);
+  const bool is_host_lost = !without_hosts(before, names).empty();
+  if (!is_host_lost) return can_take_steps(run, asked, run.ranks - 1, {}) ? run.ranks - 1 : run.ranks;
+  int64_t ranks = ranks_that_are_left(run.ranks, before, found);
+  while (ranks > 0 && !can_take_steps(run, asked, ranks, std::ssize(names))) --ranks;
+  return ranks > 0 ? ranks : run.ranks;
+}
+
 // Starts the ranks, and again behind a failure, up to max_restarts times: those that are left, where they can take the
-// same steps. What the user has to correct fails again.
+// same steps, on the hosts that are left. What the user has to correct fails again.
 int run_with_restarts(LaunchedRun run) {
   constexpr int kUsersMistake = 2;
-  if (run.max_restarts == 0) return run_once(run, {}).shell_code();
+  if (run.max_restarts == 0) return run_once(run, run.hostfile, {}).shell_code();
   const ParsedArguments asked = parse_arguments(Command::kTrain, run.flags(), run.ranks);
   const Checkpoints old = checkpoints_in(asked.arguments.output_dir);
+  const bool has_hosts = !run.hostfile.empty();
+  const ScratchDirectory scratch;
+  std::string hostfile = run.hostfile;
+  std::vector<HostLine> hosts;
+  if (has_hosts) {
+    hosts = lines_of_hosts(read_text_file(hostfile), hostfile);
+    notice_lost_hosts();
+  }
   std::vector<std::string> added;
   for (int64_t restarts = 0;; ++restarts) {
-    const LaunchEnd end = run_once(run, added);
+    const LaunchEnd end = run_once(run, hostfile, added);
     if (end.exit_code == 0 || end.exit_code == kUsersMistake || end.stop_signal != 0 ||
         restarts == run.max_restarts)
       return end.shell_code();
-    if (can_lose_a_rank(run, asked)) --run.ranks;
+    std::vector<HostLine> found = has_hosts ? find_hosts(run) : std::vector<HostLine>();
+    run.ranks = ranks_of_restart(run, asked, hosts, found);
+    hosts = std::move(found);
+    if (has_hosts) {
+      hostfile = (scratch.path() / "hosts").string();
+      write_text_atomic(hostfile, text_of_hosts(hosts));
+    }
     added = same_steps(asked, run.ranks);
     const std::optional<fs::path> checkpoint = last_checkpoint(asked.arguments, old);
     if (checkpoint) added.insert(added.end(), {"--resume_from_checkpoint", checkpoint->string()});

@@ -1,14 +1,14 @@
 #include "ranks/hostfile.h"
 
+#include <algorithm>
 #include <charconv>
-#include <optional>
 #include <sstream>
 #include <string_view>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 #include "base/error.h"
+#include "base/rounding.h"
 
 namespace shoehorn {
 
@@ -34,46 +34,72 @@ std::optional<int64_t> number_of_slots(std::string_view text) {
   return number;
 }
 
-struct HostLine {
-  std::string host;
-  std::optional<int64_t> slots = {};  // none: the line does not say
-};
-
-// UserError for a number of slots that is none.
-std::vector<HostLine> host_lines(const std::string& text, const std::string& name) {
-  constexpr int64_t kMostOfAHost = 1 << 20;
-  std::vector<HostLine> hosts;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    line = line.substr(0, line.find('#'));
-    HostLine host;
-    if (!(std::istringstream(line) >> host.host)) continue;
-    if (const std::optional<std::string> slots = slots_in(line)) {
-      host.slots = number_of_slots(*slots);
-      if (!host.slots || *host.slots > kMostOfAHost)
-        throw user_error("[--hostfile {}] expected a whole number of slots of '{}', got '{}'", name,
-                         host.host, *slots);
-    }
-    hosts.push_back(std::move(host));
-  }
-  return hosts;
-}
-
 [[noreturn]] void throw_no_hosts(const std::string& name) {
   throw user_error("[--hostfile {}] expected slots of hosts, NAME slots=N a line, got none", name);
 }
 
 }  // namespace
 
+std::vector<HostLine> lines_of_hosts(const std::string& text, const std::string& name) {
+  constexpr int64_t kMostOfAHost = 1 << 20;
+  std::vector<HostLine> hosts;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    line = line.substr(0, line.find('#'));
+    std::string host;
+    if (!(std::istringstream(line) >> host)) continue;
+    const std::optional<std::string> slots = slots_in(line);
+    const std::optional<int64_t> number = slots ? number_of_slots(*slots) : std::nullopt;
+    if (slots && (!number || *number > kMostOfAHost))
+      throw user_error("[--hostfile {}] expected a whole number of slots of '{}', got '{}'", name, host,
+                       *slots);
+    hosts.push_back({std::move(host), number, std::move(line)});
+  }
+  return hosts;
+}
+
+std::vector<std::string> names_of_hosts(const std::vector<HostLine>& lines) {
+  std::vector<std::string> names;
+  for (const HostLine& line : lines) {
+    if (std::ranges::find(names, line.host) == names.end()) names.push_back(line.host);
+  }
+  return names;
+}
+
+std::vector<HostLine> without_hosts(std::vector<HostLine> lines, const std::vector<std::string>& names) {
+  std::erase_if(lines,
+                [&](const HostLine& line) { return std::ranges::find(names, line.host) != names.end(); });
+  return lines;
+}
+
+std::string text_of_hosts(const std::vector<HostLine>& lines) {
+  std::string text;
+  for (const HostLine& line : lines) text += line.line + "\n";
+  return text;
+}
+
+int64_t ranks_that_are_left(int64_t ranks, const std::vector<HostLine>& all,
+                            const std::vector<HostLine>& left) {
+  int64_t slots = 0;
+  bool are_known = true;
+  for (const HostLine& line : left) {
+    are_known = are_known && line.slots;
+    slots += line.slots.value_or(0);
+  }
+  if (!are_known)
+    slots = ceil_divide(ranks * std::ssize(names_of_hosts(left)), std::ssize(names_of_hosts(all)));
+  return std::clamp<int64_t>(slots, 1, ranks);
+}
+
 int64_t slots_of_hosts(const std::string& text, const std::string& name) {
   int64_t all = 0;
-  for (const auto& [host, slots] : host_lines(text, name)) {
-    if (!slots) {
+  for (const HostLine& line : lines_of_hosts(text, name)) {
+    if (!line.slots) {
       throw user_error(
           "[--hostfile {}] expected slots=N of each host, got '{}' without; give them, or --nproc_per_node, the ranks in all",
-          name, host);
+          name, line.host);
     }
-    all += *slots;
+    all += *line.slots;
   }
   if (all == 0) throw_no_hosts(name);
   return all;
@@ -81,10 +107,10 @@ int64_t slots_of_hosts(const std::string& text, const std::string& name) {
 
 std::string hosts_with_slots(const std::string& text, const std::string& name) {
   std::string hosts;
-  for (const auto& [host, slots] : host_lines(text, name)) {
-    if (slots == 0) continue;
-    hosts += (hosts.empty() ? "" : ",") + host;
-    if (slots) hosts += ":" + std::to_string(*slots);
+  for (const HostLine& line : lines_of_hosts(text, name)) {
+    if (line.slots == 0) continue;
+    hosts += (hosts.empty() ? "" : ",") + line.host;
+    if (line.slots) hosts += ":" + std::to_string(*line.slots);
   }
   if (hosts.empty()) throw_no_hosts(name);
   return hosts;

@@ -39,5 +39,20 @@ TEST(Hostfile, WithoutSlotsIsRefused) {
         << slots;
 }
 
+TEST(Hostfile, WithoutLostHostsHasTheLinesOfTheOthers) {
+  const std::vector<HostLine> all =
+      lines_of_hosts("a slots=2 max_slots=4 # fast\nb slots=3\n\na slots=1\nc slots=1\n", "hosts");
+  EXPECT_EQ(names_of_hosts(all), (std::vector<std::string>{"a", "b", "c"}));
+  const std::vector<HostLine> left = without_hosts(all, {"b"});
+  EXPECT_EQ(text_of_hosts(left), "a slots=2 max_slots=4 \na slots=1\nc slots=1\n");
+  EXPECT_EQ(ranks_that_are_left(7, all, left), 4);
+  EXPECT_EQ(ranks_that_are_left(3, all, left), 3) << "the first hosts had them all";
+  EXPECT_TRUE(without_hosts(all, {"a", "b", "c"}).empty());
+  const std::vector<HostLine> bare = lines_of_hosts("a\nb slots=2\nc\n", "hosts");
+  EXPECT_EQ(ranks_that_are_left(8, bare, without_hosts(bare, {"c"})), 6) << "nobody knows the slots of a";
+  EXPECT_EQ(ranks_that_are_left(8, bare, without_hosts(bare, {"a", "c"})), 2);
+  EXPECT_EQ(ranks_that_are_left(8, bare, lines_of_hosts("a slots=0\n", "hosts")), 1);
+}
+
 }  // namespace
 }  // namespace shoehorn

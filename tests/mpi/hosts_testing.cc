@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kLink = "link0";
+constexpr const char *kLink = "link0", *kLinkToB = "start_b";
 constexpr const char *kLinkA = "10.77.0.1", *kLinkB = "10.77.0.2";
 constexpr const char *kStartA = "10.77.1.1", *kStartB = "10.77.2.1";
 constexpr const char *kHostA = "10.77.1.2", *kHostB = TwoHosts::kSecond;
@@ -107,7 +107,7 @@ TwoHosts::TwoHosts(const fs::path& scratch) : scratch_(scratch) {
   }
   connect(a_, kLinkA, b_, kLinkB, kLink);
   connect(start_, kStartA, a_, kHostA, "start_a");
-  connect(start_, kStartB, b_, kHostB, "start_b");
+  connect(start_, kStartB, b_, kHostB, kLinkToB);
   // MPICH's mpiexec has one address for both.
   must(fmt::format("nsenter -t {} -n ip route add {} via {}", b_.process, kStartA, kStartB));
   has_sshd_ = fs::exists(kSshd) && say("command -v ssh ssh-keygen").status == 0;
@@ -163,6 +163,7 @@ void TwoHosts::write_files() const {
       (scratch_ / "key").string());
   const std::string by_nsenter = fmt::format(
       "case $1 in {}) host={} ;; {}) host={} ;; *) echo \"no host $1\" >&2; exit 1 ;; esac\n"
+      "nsenter -t $host -n ip -brief address show up | grep -q \"$1/\" || {{ echo \"no route to $1\" >&2; exit 255; }}\n"
       "shift\n"
       "exec nsenter -t $host -n -m -u -i -p -- sh -c \"$*\"\n",
       kHostA, a_.process, kHostB, b_.process);
@@ -211,6 +212,11 @@ int64_t TwoHosts::bytes_on_link() const {
 
 void TwoHosts::cut_link() const {
   must(fmt::format("nsenter -t {} -n ip link set {} down", a_.process, kLink));
+}
+
+void TwoHosts::cut_off_second() const {
+  for (const char* link : {kLink, kLinkToB})
+    must(fmt::format("nsenter -t {} -n ip link set {} down", b_.process, link));
 }
 
 bool TwoHosts::limit_link(double bits_per_second) const {

@@ -44,6 +44,8 @@ class TwoHosts {
   // Bytes that have gone from the first host to the second, and back.
   int64_t bytes_on_link() const;
   void cut_link() const;
+  // Nobody reaches the second host any more.
+  void cut_off_second() const;
   // Either way no more than this from now on, but for kBurstBytes at once (tc's token bucket). Not everywhere: false if there is none.
   bool limit_link(double bits_per_second) const;
   static constexpr int64_t kBurstBytes = 65536;

@@ -1,5 +1,6 @@
 // Ranks on two hosts, which are namespaces of this machine joined by a link (hosts_testing.h): what goes over it, and what
 // happens when it is cut. Skipped where there is no MPI, and where namespaces are not permitted.
+#include <array>
 #include <chrono>
 #include <csignal>
 #include <functional>
@@ -13,6 +14,7 @@
 #include "io/checkpoint_directory.h"
 #include "io/file.h"
 #include "io/json_file.h"
+#include "rank_processes.h"
 
 namespace shoehorn {
 namespace {
@@ -41,9 +43,11 @@ class SeveralHosts : public CliTest {
     return words;
   }
 
-  StartedProgram start_on_hosts(const std::string& output, const std::vector<std::string>& more) const {
+  StartedProgram start_on_hosts(const std::string& output, const std::vector<std::string>& more,
+                                const std::vector<std::string>& of_launch = {}) const {
     std::vector<std::string> words = {SHOEHORN_PROGRAM,   "launch", "--hostfile", hosts_->hostfile().string(),
                                       "--nproc_per_node", "2"};
+    words.insert(words.end(), of_launch.begin(), of_launch.end());
     for (const std::string& word : train(output, more)) words.push_back(word);
     return {hosts_->words_at_start(words), directory_.path(), {}, TwoHosts::kEnter};
   }
@@ -149,6 +153,36 @@ TEST_F(SeveralHosts, StopTogether) {
   ASSERT_TRUE(latest.path) << result.output << result.error;
   EXPECT_EQ(checkpoint_defect(*latest.path, VerifiedFiles::kAll), "");
   EXPECT_FALSE(hosts_->runs_program(SHOEHORN_PROGRAM));
+}
+
+// mpirun notices that a host answers nothing any more, long before the ranks' own timeout; the one that is left goes on from the last
+// checkpoint and takes all steps. Here it notices sooner than launch asks it to.
+TEST_F(SeveralHosts, GoOnWithoutAHostThatIsLost) {
+  const ShortWaitOfMpirun short_wait;
+  constexpr std::array kNames = {"time", "intvl", "probes"};
+  for (const char* name : kNames) setenv(fmt::format("OMPI_MCA_oob_tcp_keepalive_{}", name).c_str(), "2", 1);
+  StartedProgram program = start_on_hosts("left",
+                                          {"--max_steps", "1000", "--save_steps", "200", "--save_total_limit",
+                                           "2", "--logging_steps", "200", "--ddp_timeout", "600"},
+                                          {"--max_restarts", "1"});
+  for (const char* name : kNames) unsetenv(fmt::format("OMPI_MCA_oob_tcp_keepalive_{}", name).c_str());
+  for (int i = 0; i < 2400 && program.output().find("step 400 ") == std::string::npos; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  const auto begin = std::chrono::steady_clock::now();
+  hosts_->cut_off_second();
+  const ProgramRun result = program.wait();
+  EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(),
+            2 * kNoHangSeconds);
+  EXPECT_EQ(result.exit_code, 0) << result.output << result.error;
+  EXPECT_TRUE(contains(
+      result.error, std::string(TwoHosts::kSecond) + " does not answer any more: the run goes on without\n"))
+      << result.error;
+  EXPECT_TRUE(contains(result.error,
+                       "restart 1 of 1 with 1 rank goes on from " + (path("left") / "checkpoint-").string()))
+      << result.error;
+  EXPECT_TRUE(contains(result.output, "Effective batch 16 = 8 a device x 2 accumulation steps;"))
+      << result.output;
+  EXPECT_EQ(read_json(path("left") / "trainer_state.json").at("global_step"), 1000);
 }
 
 // What happens to a run, and what its error says then.
