@@ -18,6 +18,7 @@
 #include "io/checkpoint_directory.h"
 #include "io/json_file.h"
 #include "rank_processes.h"
+#include "ranks/rank_launcher.h"
 
 namespace shoehorn {
 namespace {
@@ -398,6 +399,22 @@ TEST_F(CliLaunch, PassesSignalsToTheProcessesOfTheProgram) {
   const ProgramRun result = program.wait();
   EXPECT_EQ(result.exit_code, 130) << result.error;
   EXPECT_TRUE(contains(result.output, "Stopped by Ctrl-C (SIGINT) after step")) << result.output;
+  EXPECT_TRUE(latest_checkpoint(output()).path);
+}
+
+// A restart may have one rank, on another host, to which mpirun passes a stop on in its own way.
+TEST_F(CliLaunch, ASingleRankTakesAStopFromMpirun) {
+  const std::map<std::string, std::string> variables = {
+      {kLauncherVariable, "1"}, {"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "1"}};
+  for (const auto& [name, value] : variables) setenv(name.c_str(), value.c_str(), 1);
+  StartedProgram program(
+      train_words({"--max_steps", "1000000", "--logging_steps", "1", "--save_steps", "100000000"}),
+      directory_.path());
+  for (const auto& [name, value] : variables) unsetenv(name.c_str());
+  for (int i = 0; i < 1200 && program.output().find("step 3 ") == std::string::npos; ++i) usleep(50000);
+  kill(program.pid(), kPassedOnSignal);
+  const ProgramRun result = program.wait();
+  EXPECT_EQ(result.exit_code, 0) << result.error;
   EXPECT_TRUE(latest_checkpoint(output()).path);
 }
 

@@ -141,7 +141,7 @@ StopSignals stop_signals_of_process() {
 }
 
 bool has_launcher() {
-  return std::getenv(kLauncherVariable) != nullptr && rank_of_process();
+  return std::getenv(kLauncherVariable) != nullptr && is_launched();
 }
 
 int exit_code_of_rank(int exit_code) {

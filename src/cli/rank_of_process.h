@@ -44,7 +44,7 @@ ThreadCount use_processors(const TrainingArguments& args, const std::shared_ptr<
 // From now on signals stop the work, of ranks below `shoehorn launch` its own, too.
 StopSignals stop_signals_of_process();
 
-// Whether `shoehorn launch` started this process.
+// Whether `shoehorn launch` started this process, be it as the only rank: a restart may have one.
 bool has_launcher();
 
 // The exit code of a process that did its work with `exit_code`: 0 of a rank that finished with the others because of a stop

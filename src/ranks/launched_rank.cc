@@ -78,6 +78,15 @@ std::optional<LaunchedRank> launched_rank() {
   return launched_rank([](const char* name) -> const char* { return std::getenv(name); });
 }
 
+bool is_launched(const Environment& environment) {
+  return std::ranges::any_of(kLaunchers,
+                             [&](const Launcher& launcher) { return environment(launcher.rank) != nullptr; });
+}
+
+bool is_launched() {
+  return is_launched([](const char* name) -> const char* { return std::getenv(name); });
+}
+
 std::vector<std::string> variables_of_one_process() {
   std::vector<std::string> variables = {"WORLD_SIZE=1"};
   for (const Launcher& launcher : kLaunchers) variables.push_back(std::string(launcher.size) + "=1");

@@ -26,6 +26,10 @@ using Environment = std::function<const char*(const char* name)>;  // as getenv
 std::optional<LaunchedRank> launched_rank(const Environment& environment);
 std::optional<LaunchedRank> launched_rank();
 
+// Whether a launcher of MPI started this process, be it as the only rank.
+bool is_launched(const Environment& environment);
+bool is_launched();
+
 // Variables, as NAME=value, that make a program one process which a rank starts: it is none of the launcher's ranks.
 std::vector<std::string> variables_of_one_process();
 

@@ -42,6 +42,19 @@ TEST(LaunchedRank, IsNoneWhereThereIsOneProcess) {
   EXPECT_FALSE(rank_in({{"RANK", "0"}, {"WORLD_SIZE", "1"}}));
 }
 
+TEST(LaunchedRank, IsLaunchedAlsoAsTheOnlyOne) {
+  const auto is_launched_in = [](const std::map<std::string, std::string>& variables) {
+    return is_launched([&](const char* name) -> const char* {
+      const auto found = variables.find(name);
+      return found == variables.end() ? nullptr : found->second.c_str();
+    });
+  };
+  EXPECT_TRUE(is_launched_in({{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "1"}}));
+  EXPECT_TRUE(is_launched_in({{"SLURM_PROCID", "0"}}));
+  EXPECT_FALSE(is_launched_in({{"RANK", "0"}, {"WORLD_SIZE", "1"}}));
+  EXPECT_FALSE(is_launched_in({}));
+}
+
 // Whoever launched the rank that starts it.
 TEST(LaunchedRank, IsNoneOfAProcessThatARankStarts) {
   for (const std::map<std::string, std::string>& launched :
