@@ -98,7 +98,8 @@ std::vector<std::pair<const char*, const char*>> rank_starter_variables(MpiEngin
   return {{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
           {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
           {"OMPI_MCA_rmaps_base_oversubscribe", "1"},
-          {"PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"},
+          // By slot, or two ranks share the first host.
+          {"PRTE_MCA_rmaps_default_mapping_policy", "slot:oversubscribe"},
           {"OMPI_MCA_hwloc_base_binding_policy", "none"},
           {"PRTE_MCA_hwloc_default_binding_policy", "none"},
           // Ranks on hosts that ssh reaches have no other variables of the launcher.

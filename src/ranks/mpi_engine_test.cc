@@ -102,7 +102,7 @@ TEST(RankStarterVariables, AreThoseOfEachMpi) {
   for (const char* name :
        {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "OMPI_MCA_rmaps_base_oversubscribe"})
     EXPECT_EQ(open_mpi[name], "1") << name;
-  EXPECT_EQ(open_mpi["PRTE_MCA_rmaps_default_mapping_policy"], ":oversubscribe");
+  EXPECT_EQ(open_mpi["PRTE_MCA_rmaps_default_mapping_policy"], "slot:oversubscribe");
   EXPECT_EQ(open_mpi["OMPI_MCA_hwloc_base_binding_policy"], "none");
   EXPECT_EQ(open_mpi["PRTE_MCA_hwloc_default_binding_policy"], "none");
   EXPECT_TRUE(rank_starter_variables(MpiEngine::kMpich).empty());
