@@ -305,7 +305,8 @@ TEST_F(CliTopo, FitCountsMessages) {
             0.75 * nlohmann::json::parse(found.output).at("budget_bytes").get<double>())
       << "a rank has its share of the host";
   EXPECT_GT(chosen.at("sent_by_link").at("between_hosts_bytes"), 0);
-  EXPECT_GE(chosen.at("messages").at("step_seconds_without_overlap"), chosen.at("step_seconds"));
+  EXPECT_LE(chosen.at("step_seconds").get<double>(),
+            chosen.at("messages").at("step_seconds_without_overlap").get<double>() * (1 + 1e-9));
   expect_failure({"fit", "--model_name_or_path", model(), "--world_size", "4", "--verify", "1"}, 2,
                  {"[--verify] expected 0 with --world_size 4"});
 }
