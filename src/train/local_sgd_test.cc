@@ -180,10 +180,6 @@ TEST_F(LocalSgd, ARankWithoutTargetsMovesNothing) {
 // Only outer updates send, and ranks tell each other of stops and losses then; a step's part is what the plan says, but for
 // losses.
 TEST_F(LocalSgd, SendsEverySoManySteps) {
-  struct Losses {
-    double sum;
-    int64_t counted, steps, nonfinite;
-  };
   const Dataset samples = tiny_samples(64, 5);
   for (const int32_t size : {2, 3}) {
     TrainingArguments args = local_arguments(4);
@@ -193,7 +189,7 @@ TEST_F(LocalSgd, SendsEverySoManySteps) {
     args.max_steps = 20;
     const std::vector<RankRun> five = train_on(size, args, samples);
     for (size_t rank = 0; rank < two.size(); ++rank) {
-      const auto losses = static_cast<int64_t>((size - 1) * sizeof(Losses));
+      const int64_t losses = (size - 1) * kToldLossesBytes;
       EXPECT_EQ(five[rank].sent_bytes - two[rank].sent_bytes,
                 3 * (4 * five[rank].planned_sent_bytes + losses));
     }
