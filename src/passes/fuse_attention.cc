@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "ops/attention_layout.h"
+#include "optim/optimizer.h"
 #include "passes/node_fuser.h"
 
 namespace shoehorn {
@@ -15,7 +16,8 @@ namespace {
 
 class AttentionFuser {
  public:
-  explicit AttentionFuser(Program& program) : program_(program), fuser_(program) {}
+  AttentionFuser(Program& program, const OptimizerSettings& optimizer)
+      : program_(program), optimizer_(optimizer), fuser_(program) {}
 
   void run() {
     for (const Node& node : program_.nodes()) {
@@ -164,6 +166,7 @@ class AttentionFuser {
       return std::vector<Dim>(type.shape.dims().begin() + 1, type.shape.dims().end());
     };
     return p.trainable == q.trainable && p.weight_decay == q.weight_decay &&
+           keeps_8bit_states(optimizer_, p) == keeps_8bit_states(optimizer_, q) &&
            first.type.dtype == second.type.dtype && row(first.type) == row(second.type);
   }
 
@@ -305,14 +308,15 @@ class AttentionFuser {
   }
 
   Program& program_;
+  const OptimizerSettings& optimizer_;
   NodeFuser fuser_;
   std::map<std::vector<ValueId>, int64_t> uses_;  // attentions whose products read these parameters
 };
 
 }  // namespace
 
-void fuse_attention(ProgramFamily& family, const StepOptions&) {
-  for (Program& program : family.programs) AttentionFuser(program).run();
+void fuse_attention(ProgramFamily& family, const StepOptions& options) {
+  for (Program& program : family.programs) AttentionFuser(program, options.optimizer.settings).run();
 }
 
 }  // namespace shoehorn

@@ -307,6 +307,23 @@ TEST(FuseChains, ProductsOfPartsThatAreTrainedAlikeBecomeOne) {
   }
 }
 
+// With fewer heads of keys only the query may be large enough for 8-bit states; one storage has states of one kind.
+TEST(FuseChains, ProductsOfPartsWithOtherStatesStayApart) {
+  const auto products = [](int64_t least_elements) {
+    StepOptions options;
+    AdamW8bitSettings settings;
+    settings.states.least_elements = least_elements;
+    options.optimizer.settings = settings;
+    ProgramFamily family = attention_family({.heads = 6, .key_value_heads = 2}, 4, linear_layer_without_bias);
+    fuse_attention(family, options);
+    sole_attention(family);
+    return count(family.programs[0], OpKind::kMatmul);
+  };
+  EXPECT_EQ(products(12 * 4), 1) << "all in 8 bits";
+  EXPECT_EQ(products(12 * 12), 2) << "the query's alone";
+  EXPECT_EQ(products(12 * 12 + 1), 1) << "none";
+}
+
 // With fewer heads of keys the parts are of different widths.
 TEST(FuseChains, GroupedHeadsAndNoBiases) {
   for (const auto layer : {&linear_layer, &linear_layer_without_bias}) {
