@@ -30,6 +30,8 @@ TEST(AddressSpace, HasWhatALimitLeaves) {
     for (int i = 0; i < 3; ++i) {
       if (!can_map(60 * kMebibyte)) _exit(1);
       if (can_map(68 * kMebibyte)) _exit(2);
+      if (!can_map(20 * kMebibyte, 3)) _exit(3);
+      if (can_map(20 * kMebibyte, 4)) _exit(4);
     }
     _exit(0);
   }

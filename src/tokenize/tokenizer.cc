@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/thread_stacks.h"
 #include "base/utf8.h"
 #include "tokenize/bert_normalizer.h"
 #include "tokenize/byte_level.h"
@@ -489,6 +490,7 @@ std::vector<Encoding> Tokenizer::encode_batch(std::span<const TextPair> texts, i
     for (size_t i = 0; i < texts.size(); ++i) encodings[i] = encode_text(texts[i], max_length, *scratch);
     return encodings;
   }
+  check_room_for_stacks(threads);
   // An exception may not leave a parallel region.
   std::exception_ptr error;
   std::mutex error_mutex;

@@ -1,17 +1,13 @@
 #include "exec/backend/host_backend.h"
 
 #include <omp.h>
-#include <pthread.h>
 
 #include <algorithm>
 #include <cstring>
-#include <mutex>
 
-#include "base/address_space.h"
 #include "base/error.h"
-#include "base/format.h"
-#include "base/memory_limit.h"
 #include "base/process.h"
+#include "base/thread_stacks.h"
 #include "exec/backend/host_arena.h"
 #include "exec/backend/host_stream.h"
 
@@ -23,25 +19,9 @@ namespace {
 // staging, log and checkpoint buffers. Measured with the settings of tests/memory_promise_test.cc.
 constexpr int64_t kRunOverheadBytes = int64_t{3} << 20;
 
-// libgomp ends the process where a thread of the team gets no stack.
-void check_room_for_stacks() {
-  pthread_attr_t standard;
-  size_t stack_bytes = 0;
-  if (pthread_getattr_default_np(&standard) != 0) return;
-  pthread_attr_getstacksize(&standard, &stack_bytes);
-  pthread_attr_destroy(&standard);
-  const int64_t bytes = (omp_get_max_threads() - 1) * static_cast<int64_t>(stack_bytes);
-  if (bytes == 0 || can_map(bytes)) return;
-  const MemoryLimit limit = binding_memory_limit();
-  throw user_error(
-      "[memory] expected {} for the stacks of {} threads, got {} ({}); raise this limit, or give fewer --num_threads",
-      format_bytes(bytes), omp_get_max_threads(), format_bytes(limit.available_bytes), describe(limit));
-}
-
 // The stacks of the team that runs the kernels are a part of what the process holds.
 void start_team() {
-  static std::once_flag first_team;
-  std::call_once(first_team, check_room_for_stacks);
+  check_room_for_stacks(omp_get_max_threads());
   int threads = 0;
 #pragma omp parallel reduction(+ : threads)
   threads += 1;
