@@ -3,11 +3,11 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "arguments/flag_words.h"
 #include "arguments/shell_word.h"
 #include "base/child_process.h"
 #include "base/concurrently.h"
 #include "base/error.h"
-#include "cli/flag_words.h"
 #include "fit/plans_at_a_time.h"
 #include "io/json_file.h"
 #include "lab/measured_step.h"

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "arguments/flag_words.h"
 #include "base/child_process.h"
-#include "cli/flag_words.h"
 #include "lab/measured_step.h"
 #include "session/batching.h"
 

@@ -7,13 +7,13 @@
 #include <set>
 #include <utility>
 
+#include "arguments/flag_words.h"
 #include "base/error.h"
 #include "base/format.h"
 #include "cli/calibrated_costs.h"
 #include "cli/disliked_sizes.h"
 #include "cli/exact_plans.h"
 #include "cli/finalists.h"
-#include "cli/flag_words.h"
 #include "cli/link_option.h"
 #include "cli/planned_machine.h"
 #include "cli/planned_task.h"

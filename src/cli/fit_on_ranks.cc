@@ -9,12 +9,12 @@
 #include <nlohmann/json.hpp>
 
 #include "arguments/command_options.h"
+#include "arguments/flag_words.h"
 #include "base/child_process.h"
 #include "base/error.h"
 #include "base/format.h"
 #include "base/stop_request.h"
 #include "cli/find_fit.h"
-#include "cli/flag_words.h"
 #include "cli/notice_printer.h"
 #include "cli/output_lines.h"
 #include "cli/rank_of_process.h"

@@ -1,7 +1,9 @@
 #include "lab/ladder.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "arguments/flag_words.h"
 #include "base/error.h"
 #include "exec/backends.h"
 
@@ -13,10 +15,6 @@ std::vector<std::string> run_flags(const LadderOptions& options, const char* ste
   return {"--model",           options.model,
           "--sequence_length", std::to_string(options.sequence_length),
           steps_flag,          std::to_string(options.steps)};
-}
-
-void append(std::vector<std::string>& words, const std::vector<std::string>& more) {
-  words.insert(words.end(), more.begin(), more.end());
 }
 
 bool fits(const RungResult& rung) {
@@ -129,17 +127,17 @@ int64_t RungResult::predicted_bytes() const {
 std::vector<std::string> step_flags(const LadderOptions& options, const LadderRung& rung) {
   std::vector<std::string> words = run_flags(options, "--max_steps");
   if (options.memory_budget_bytes)
-    append(words, {"--memory_budget", std::to_string(*options.memory_budget_bytes)});
-  if (options.num_threads) append(words, {"--num_threads", std::to_string(*options.num_threads)});
-  append(words, rung.flags);
-  return words;
+    words = joined(std::move(words), {"--memory_budget", std::to_string(*options.memory_budget_bytes)});
+  if (options.num_threads)
+    words = joined(std::move(words), {"--num_threads", std::to_string(*options.num_threads)});
+  return joined(std::move(words), rung.flags);
 }
 
 std::vector<std::string> peer_step_flags(const LadderOptions& options, const LadderRung& rung) {
   std::vector<std::string> words = run_flags(options, "--steps");
-  if (options.num_threads) append(words, {"--threads", std::to_string(*options.num_threads)});
-  append(words, peer_flags(rung.flags).flags);
-  return words;
+  if (options.num_threads)
+    words = joined(std::move(words), {"--threads", std::to_string(*options.num_threads)});
+  return joined(std::move(words), peer_flags(rung.flags).flags);
 }
 
 void name_same_programs(LadderResult& result) {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <sstream>
 
+#include "arguments/flag_words.h"
 #include "base/error.h"
 #include "base/median.h"
 #include "base/utf8.h"
@@ -84,11 +85,6 @@ bool read_speed(const Json& object, StepRun& run) {
                          bytes_of(*load, "involuntary_switches"), number_of(*load, "cpu_share")});
   }
   return run.samples_per_second > 0 && run.step_seconds > 0;
-}
-
-std::vector<std::string> joined(std::vector<std::string> head, const std::vector<std::string>& words) {
-  head.insert(head.end(), words.begin(), words.end());
-  return head;
 }
 
 template <typename T>

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "arguments/flag_words.h"
 #include "base/error_testing.h"
 #include "base/sanitizer_testing.h"
 #include "io/file.h"
@@ -35,9 +36,6 @@ struct ProgramLimits {
 // The text without the lines that say how busy the machine is (train/load_notice.h, base/other_load.h): they come or not,
 // and with other numbers, whatever is tested.
 std::string without_load_notice(const std::string& text);
-
-// Words of a command, and more of them behind.
-std::vector<std::string> joined(std::vector<std::string> words, const std::vector<std::string>& more);
 
 // For a child of the tests before it becomes a program. Programs take signals, whatever the tests were started under: nohup
 // and a shell's background ignore some.

@@ -1,4 +1,4 @@
-#include "cli/flag_words.h"
+#include "arguments/flag_words.h"
 
 #include "arguments/argument_table.h"
 

@@ -7,6 +7,7 @@
 
 namespace shoehorn {
 
+// `words`, and `more` behind them.
 std::vector<std::string> joined(std::vector<std::string> words, const std::vector<std::string>& more);
 
 // Without the flag of a row of train's table (arguments/argument_table.h) and its value.
