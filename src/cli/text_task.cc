@@ -72,16 +72,15 @@ std::string format_other_labels(const LabelMap& had, const LabelMap& has, const 
                                shown_names(had.names), shown_names(has.names));
 }
 
-// `read`: the samples to train on, which may be fewer than the file has.
-void check_can_be_learned(const LabelMap& labels, const Dataset& read, const std::string& file,
-                          const LoadingProgress& progress) {
+// Of the samples to train on, which may be fewer than the file has, and how many have each class.
+void check_can_be_learned(const LabelMap& labels, int64_t samples, const std::vector<int64_t>& counts,
+                          const std::string& file) {
   if (labels.problem != ProblemType::kSingleLabel) return;
-  const std::vector<int64_t> counts = class_counts(read, labels, progress.of_labels());
   const auto different = std::ranges::count_if(counts, [](int64_t count) { return count > 0; });
   if (different >= 2) return;
   throw user_error(
       "[{}] expected at least two different labels, got {} in {}; nothing can be learned from one{}", file,
-      different, plural_count(read.size(), "sample"),
+      different, plural_count(samples, "sample"),
       labels.num_labels() > 1 ? "; if the file is sorted by its labels, shuffle its rows" : "");
 }
 
@@ -177,7 +176,9 @@ Dataset load_evaluation_labels(const TrainingArguments& args, const ModelSource&
   DatasetCacheOptions cache = cache_options_of(args, list_companions(source.tokenizer()));
   cache.on_progress = progress.of_cache();
   const LoadedDataset data = load_dataset(files, tokenizer, args.max_seq_length, options, cache);
-  notices += describe_columns(data, data.dataset, progress.of_labels()) + notices_of(files.name(), data);
+  const std::vector<int64_t> counts = class_counts(data.dataset, data.labels, progress.of_labels());
+  notices +=
+      describe_columns(data, data.dataset, counts, progress.of_labels()) + notices_of(files.name(), data);
   if (const std::string reaching = format_reaching(data.dataset, args.max_seq_length); !reaching.empty())
     notices += fmt::format("longest {}{}\n", plural_count(data.dataset.max_length(), "token"), reaching);
   return data.dataset;
@@ -252,18 +253,20 @@ void load_classification_task(TrainingArguments& args, const ModelSource& source
   DatasetCacheOptions cache = cache_options_of(args, list_companions(source.tokenizer()));
   cache.on_progress = progress.of_cache();
   LoadedDataset train = load_dataset(files, tokenizer, args.max_seq_length, options, cache);
-  check_can_be_learned(train.labels, train.dataset, files.name(), progress);
+  if (is_split)
+    split(args, files.name(), train.dataset, task);
+  else
+    task.train = train.dataset;
+  const std::vector<int64_t> counts = class_counts(task.train, train.labels, progress.of_labels());
+  check_can_be_learned(train.labels, task.train.size(), counts, files.name());
   source.model->set_labels(train.labels);
   task.notices += notices_of(files.name(), train) +
                   format_other_labels(model_labels, train.labels, files.name(), !args.problem_type.empty());
   const bool evaluates = args.do_eval.value_or(true) || args.eval_on_start;
   if (is_split) {
-    split(args, files.name(), train.dataset, task);
-    check_can_be_learned(train.labels, task.train, files.name(), progress);
-    task.notices += describe_uneven_split(train.labels, task.train, task.validation, progress.of_labels());
+    task.notices += describe_uneven_split(train.labels, counts,
+                                          class_counts(task.validation, train.labels, progress.of_labels()));
     if (!evaluates) task.validation = {};
-  } else {
-    task.train = train.dataset;
   }
   task.text_columns = train.text_columns;
   task.label_columns = one_name_of(train.label_columns);
@@ -286,7 +289,7 @@ void load_classification_task(TrainingArguments& args, const ModelSource& source
     task.validation = std::move(loaded.dataset);
   }
   task.summary = format_samples(task, train.labels, args.max_seq_length) +
-                 describe_columns(train, task.train, progress.of_labels());
+                 describe_columns(train, task.train, counts, progress.of_labels());
 }
 
 }  // namespace

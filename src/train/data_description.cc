@@ -99,20 +99,17 @@ std::string describe_columns(const std::vector<std::string>& texts, const std::v
 }
 
 std::string describe_columns(const LoadedDataset& data, const Dataset& samples,
-                             const LabelProgress& on_progress) {
+                             const std::vector<int64_t>& counts, const LabelProgress& on_progress) {
   if (data.label_columns.empty() || samples.size() == 0)
     return describe_columns(data.text_columns, {}) + "\n";
   const std::string line = describe_columns(data.text_columns, data.label_columns);
-  const std::vector<int64_t> counts = class_counts(samples, data.labels, on_progress);
   return line + "; " +
          (counts.empty() ? describe_values(samples, on_progress) : describe_classes(data.labels, counts)) +
          "\n";
 }
 
-std::string describe_uneven_split(const LabelMap& labels, const Dataset& train, const Dataset& validation,
-                                  const LabelProgress& on_progress) {
-  const std::vector<int64_t> trained = class_counts(train, labels, on_progress);
-  const std::vector<int64_t> evaluated = class_counts(validation, labels, on_progress);
+std::string describe_uneven_split(const LabelMap& labels, const std::vector<int64_t>& trained,
+                                  const std::vector<int64_t>& evaluated) {
   if (trained.empty() || evaluated.empty()) return {};
   for (size_t i = 0; i < trained.size(); ++i) {
     if ((trained[i] > 0) == (evaluated[i] > 0)) continue;

@@ -29,13 +29,13 @@ std::vector<int64_t> class_counts(const Dataset& samples, const LabelMap& labels
 std::string describe_columns(const std::vector<std::string>& texts, const std::vector<std::string>& labels);
 
 // "text: premise, hypothesis; label: target; classes: different 150, same 250", with a line end. Of many classes the
-// three most frequent ones and the least; of numbers their range. `samples` are those that are counted.
+// three most frequent ones and the least; of numbers the range that `samples` have. `counts`: class_counts() of the samples.
 std::string describe_columns(const LoadedDataset& data, const Dataset& samples,
-                             const LabelProgress& on_progress = {});
+                             const std::vector<int64_t>& counts, const LabelProgress& on_progress = {});
 
 // A line if a class of the file has samples in one of the two parts only, as where a file is sorted by its labels and
-// split behind its beginning; else nothing.
-std::string describe_uneven_split(const LabelMap& labels, const Dataset& train, const Dataset& validation,
-                                  const LabelProgress& on_progress = {});
+// split behind its beginning; else nothing. `trained`, `evaluated`: class_counts() of the parts.
+std::string describe_uneven_split(const LabelMap& labels, const std::vector<int64_t>& trained,
+                                  const std::vector<int64_t>& evaluated);
 
 }  // namespace shoehorn

@@ -15,7 +15,7 @@ std::string description_of(const std::string& name, const std::string& content,
                            const LoadOptions& options = {}) {
   const TestDirectory directory;
   const LoadedDataset loaded = load_dataset(directory.write(name, content), one_token_each, options);
-  return describe_columns(loaded, loaded.dataset);
+  return describe_columns(loaded, loaded.dataset, class_counts(loaded.dataset, loaded.labels));
 }
 
 TEST(DataDescription, ColumnsAndClasses) {
@@ -73,24 +73,25 @@ TEST(DataDescription, LabelsThatAreReadAreTold) {
     if (samples.label_kind() == LabelKind::kValue)
       loaded.labels = {.problem = ProblemType::kRegression, .names = {}};
     std::vector<int64_t> told;
-    describe_columns(loaded, samples, [&](int64_t done, int64_t all) {
+    const auto describe = [&](const LabelProgress& on_progress) {
+      describe_columns(loaded, samples, class_counts(samples, loaded.labels, on_progress), on_progress);
+    };
+    describe([&](int64_t done, int64_t all) {
       told.push_back(done);
       EXPECT_EQ(all, int64_t{kSamples});
     });
-    EXPECT_EQ(told, (std::vector<int64_t>{8192, 16384, kSamples}));
-    EXPECT_THROW(describe_columns(loaded, samples, [](int64_t, int64_t) { throw Ended(); }), Ended);
+    EXPECT_EQ(told, (std::vector<int64_t>{8192, 16384, kSamples})) << "each label is read once";
+    EXPECT_THROW(describe([](int64_t, int64_t) { throw Ended(); }), Ended);
   }
 }
 
 TEST(DataDescription, AnUnevenSplitIsNoticed) {
-  const auto classes = [](std::vector<int64_t> labels) {
-    return Dataset::from_columns({{"input_ids", Dataset::Rows(labels.size(), {1})}, {"labels", labels}});
-  };
   const LabelMap labels{.names = {"down", "up"}};
-  EXPECT_EQ(describe_uneven_split(labels, classes({0, 1, 1}), classes({1, 0})), "");
-  EXPECT_TRUE(contains(describe_uneven_split(labels, classes({1, 1}), classes({0, 0, 0})),
+  EXPECT_EQ(describe_uneven_split(labels, {1, 2}, {1, 1}), "");
+  EXPECT_EQ(describe_uneven_split(labels, {}, {}), "") << "numbers";
+  EXPECT_TRUE(contains(describe_uneven_split(labels, {0, 2}, {3, 0}),
                        "class 'down' has 0 samples to train on and 3 to evaluate on"));
-  EXPECT_TRUE(contains(describe_uneven_split(labels, classes({1, 1, 0}), classes({0, 0})),
+  EXPECT_TRUE(contains(describe_uneven_split(labels, {1, 2}, {2, 0}),
                        "class 'up' has 2 samples to train on and 0 to evaluate on"));
 }
 
