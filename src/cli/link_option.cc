@@ -44,13 +44,16 @@ RankLink with_given(std::optional<RankLink> known, const RankLink& given, bool o
   return link;
 }
 
+// What a rank has of its host's memory, where that is what limits it.
+const char* memory_share_text(const TrainingArguments& args, const Backend& backend) {
+  if (!backend.machine().device_is_host || args.memory_budget) return "";
+  if (args.ranks_per_host || ranks_sharing_memory(args, backend) > 1)
+    return ", of whose memory each has its share";
+  return ", but of its memory each has all, for it has no processor for each";
+}
+
 std::string hosts_text(const TrainingArguments& args, const Backend& backend) {
-  const bool shares_memory = backend.machine().device_is_host && !args.memory_budget;
-  const bool has_all = ranks_sharing_memory(args, backend) == 1;
-  const char* share = !shares_memory ? ""
-                      : has_all && !args.ranks_per_host
-                          ? ", but of its memory each has all, for it has no processor for each"
-                          : ", of whose memory each has its share";
+  const char* const share = memory_share_text(args, backend);
   if (args.ranks_per_host)
     return fmt::format("A host has {}{}\n", plural(ranks_of_host(args), "rank"), share);
   return fmt::format("One host is taken to have all {} ranks{}; --ranks_per_host says how many a host has\n",

@@ -7,12 +7,13 @@
 #include <optional>
 
 #include "arguments/training_arguments.h"
+#include "passes/step_options.h"
 
 namespace shoehorn {
 
 struct Gathering {
-  int64_t prefetch_layers = 1;
-  int64_t persistence_threshold = 100'000;  // elements
+  int64_t prefetch_layers = RankOptions().zero_prefetch_layers;
+  int64_t persistence_threshold = RankOptions().zero_persistence_threshold;  // elements
   bool operator==(const Gathering&) const = default;
 };
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "arguments/argument_table.h"
+#include "arguments/flag_words.h"
 #include "exec/backends.h"
 #include "fit/memory_refusal.h"
 #include "io/test_directory.h"
@@ -69,11 +70,6 @@ class AskedRun {
 };
 
 using Flags = std::vector<std::string>;
-
-Flags joined(Flags flags, const Flags& more) {
-  flags.insert(flags.end(), more.begin(), more.end());
-  return flags;
-}
 
 // Trains wide batches.
 AskedRun wide(const BertConfig& config, const Flags& flags = {}) {
