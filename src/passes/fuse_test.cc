@@ -173,6 +173,42 @@ TEST(FuseAddedProduct, WhereItHasFewTermsAndNothingElseReadsIt) {
   EXPECT_EQ(sums_left({.is_result = true}), 1);
 }
 
+// A gradient is read behind the program by the value that the backward made, which the pass would leave without a producer.
+TEST(FuseAddedProduct, ASumThatIsAGradientStays) {
+  for (const bool is_gradient : {false, true}) {
+    ValueId sum;
+    ProgramFamily family = family_of([&](ModelBuilder& builder, Program& program, Tensor x) {
+      program.set_kind(ProgramKind::kTrainStep);
+      const Tensor base = linear_layer_without_bias(builder, "base", x, 96, 0.1F);
+      const Tensor low = linear_layer_without_bias(builder, "low", x, 4, 0.1F);
+      sum = builder.add(base, linear_layer_without_bias(builder, "high", low, 96, 0.1F)).id();
+      program.add_result("y", sum);
+    });
+    family.gradients.resize(1);
+    if (is_gradient) family.gradients[0].push_back({.storage = {}, .gradient = sum});
+    fuse_added_product(family, {});
+    Program& program = family.programs[0];
+    verify(program);
+    EXPECT_EQ(count(program, OpKind::kAdd), is_gradient ? 1 : 0);
+    EXPECT_EQ(program.value(sum).producer.valid(), is_gradient);
+  }
+}
+
+// The sum that became a product is a term of the next, and has an addend already.
+TEST(FuseAddedProduct, OfTwoSumsInARow) {
+  ProgramFamily family = family_of([](ModelBuilder& builder, Program& program, Tensor x) {
+    const Tensor hidden = linear_layer_without_bias(builder, "hidden", x, 40, 0.1F);
+    const Tensor base = linear_layer_without_bias(builder, "base", hidden, 96, 0.1F);
+    const Tensor other = linear_layer_without_bias(builder, "other", hidden, 96, 0.1F);
+    const Tensor low = linear_layer_without_bias(builder, "low", x, 4, 0.1F);
+    const Tensor sum = builder.add(base, linear_layer_without_bias(builder, "high", low, 96, 0.1F));
+    program.add_result("y", builder.add(other, sum).id());
+  });
+  fuse_added_product(family, {});
+  verify(family.programs[0]);
+  EXPECT_EQ(count(family.programs[0], OpKind::kAdd), 1);
+}
+
 // Forward and gradients of a LoRA step.
 TEST(FuseAddedProduct, OfAnAdapterForwardAndBackward) {
   ProgramFamily family = family_of([&](ModelBuilder& builder, Program& program, Tensor x) {
