@@ -83,8 +83,9 @@ int print_found(const CommandOptions& options, FoundFit& found) {
   find_fit(options, 0, found, options.text("machine_profile"));
   fmt::print(found.is_json ? stderr : stdout, "{}", found.text);
   write_report(options, [&] { return fit_page(found.report); });
-  write_result_file(options, to_json(found.report));
-  if (found.is_json) fmt::print("{}", format_json(to_json(found.report)));
+  const nlohmann::ordered_json result = to_json(found.report);
+  write_result_file(options, result);
+  if (found.is_json) fmt::print("{}", format_json(result));
   if (!found.report.chosen) throw DoesNotFit(format_no_fit(found.report));
   if (found.is_json) return 0;
   fmt::print("{}", format_fit(found.report));

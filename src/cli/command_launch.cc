@@ -112,13 +112,9 @@ Mpi mpi_of_ranks() {
   return opened.library == nullptr ? Mpi{} : mpi_of(opened.library->version());
 }
 
-// A host that answers nothing for 10 + 4 x 5 seconds is lost to mpirun, which would else wait for eight minutes: where a restart can
-// go on without it.
-void notice_lost_hosts() {
-  for (const char* prefix : {"OMPI_MCA_", "PRTE_MCA_"}) {
-    for (const auto& [name, value] : {std::pair{"time", "10"}, {"intvl", "5"}, {"probes", "4"}})
-      setenv(fmt::format("{}oob_tcp_keepalive_{}", prefix, name).c_str(), value, 0);
-  }
+// One that is set already stays.
+void set_variables(const std::vector<std::pair<const char*, const char*>>& variables) {
+  for (const auto& [name, value] : variables) setenv(name, value, 0);
 }
 
 // The path of the program that starts ranks of this MPI.
@@ -321,7 +317,7 @@ int run_with_restarts(LaunchedRun run) {
   std::vector<HostLine> hosts;
   if (has_hosts) {
     hosts = lines_of_hosts(read_text_file(hostfile), hostfile);
-    notice_lost_hosts();
+    set_variables(lost_host_variables(run.engine));
   }
   std::vector<std::string> added;
   for (int64_t restarts = 0;; ++restarts) {
@@ -378,7 +374,7 @@ int run_launch(const std::vector<std::string>& words) {
   set_link(options);
   check_flags(command, ranks);
   const Mpi mpi = mpi_of_ranks();
-  for (const auto& [name, value] : rank_starter_variables(mpi.engine)) setenv(name, value, 0);
+  set_variables(rank_starter_variables(mpi.engine));
   LaunchedRun run{.engine = mpi.engine,
                   .mpirun = find_mpirun(mpi),
                   .hostfile = options.text("hostfile"),

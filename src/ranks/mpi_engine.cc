@@ -108,4 +108,11 @@ std::vector<std::pair<const char*, const char*>> rank_starter_variables(MpiEngin
           {"PRTE_MCA_odls_base_sigkill_timeout", "4"}};
 }
 
+std::vector<std::pair<const char*, const char*>> lost_host_variables(MpiEngine engine) {
+  if (engine == MpiEngine::kMpich) return {};
+  return {{"OMPI_MCA_oob_tcp_keepalive_time", "10"},  {"OMPI_MCA_oob_tcp_keepalive_intvl", "5"},
+          {"OMPI_MCA_oob_tcp_keepalive_probes", "4"}, {"PRTE_MCA_oob_tcp_keepalive_time", "10"},
+          {"PRTE_MCA_oob_tcp_keepalive_intvl", "5"},  {"PRTE_MCA_oob_tcp_keepalive_probes", "4"}};
+}
+
 }  // namespace shoehorn

@@ -52,4 +52,8 @@ std::vector<std::string> rank_starter_words(MpiEngine engine, const std::string&
 // What it needs in its environment besides, as root and to end in time. A variable that is set already is to stay.
 std::vector<std::pair<const char*, const char*>> rank_starter_variables(MpiEngine engine);
 
+// What makes it notice that a host is lost, which answers nothing for 10 + 4 x 5 seconds; Open MPI would else wait for eight minutes.
+// For runs that can go on without it. As above.
+std::vector<std::pair<const char*, const char*>> lost_host_variables(MpiEngine engine);
+
 }  // namespace shoehorn
