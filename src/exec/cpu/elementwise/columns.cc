@@ -47,6 +47,17 @@ void put_columns_rows(const PutColumns& g, int64_t begin, int64_t end) {
   });
 }
 
+void widen_range_of_rows(const WidenRows& g, int64_t begin, int64_t end) {
+  with_storage(g.dtype, [&](auto type) {
+    using T = decltype(type);
+    for (int64_t row = begin; row < end; ++row) {
+      const T* x = static_cast<const T*>(g.x) + row * g.columns;
+      float* y = g.y + row * g.stride;
+      for_columns(0, g.columns, [&](int64_t i, auto lanes) { store(load(x + i, lanes), y + i, lanes); });
+    }
+  });
+}
+
 }  // namespace shoehorn::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -55,6 +66,7 @@ namespace shoehorn::cpu {
 
 HWY_EXPORT(add_columns_rows);
 HWY_EXPORT(put_columns_rows);
+HWY_EXPORT(widen_range_of_rows);
 
 void add_columns(const AddColumns& arguments) {
   check_storage(arguments.dtype, "add_columns");
@@ -98,6 +110,13 @@ void put_columns(const PutColumns& arguments) {
   check_storage(arguments.dtype, "put_columns");
   parallel_ranges(arguments.rows, row_grain(arguments.width), [&](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(put_columns_rows)(arguments, begin, end);
+  });
+}
+
+void widen_rows(const WidenRows& arguments) {
+  check_storage(arguments.dtype, "widen_rows");
+  parallel_ranges(arguments.rows, row_grain(arguments.columns), [&](int64_t begin, int64_t end) {
+    HWY_DYNAMIC_DISPATCH(widen_range_of_rows)(arguments, begin, end);
   });
 }
 

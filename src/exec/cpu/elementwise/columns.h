@@ -54,4 +54,14 @@ struct PutColumns {
 };
 void put_columns(const PutColumns& arguments);
 
+struct WidenRows {
+  DType dtype;  // of x
+  int64_t rows;
+  int64_t columns;
+  int64_t stride;  // of y's rows, in elements; what is behind their columns is left as it is
+  const void* x;   // [R, N]
+  float* y;        // does not overlap x
+};
+void widen_rows(const WidenRows& arguments);
+
 }  // namespace shoehorn::cpu

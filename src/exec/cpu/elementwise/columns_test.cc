@@ -133,6 +133,34 @@ TEST_P(PutColumnsKernel, RoundsIntoTheRangeAndKeepsTheRest) {
 
 INSTANTIATE_TEST_SUITE_P(Targets, PutColumnsKernel, testing::every_target(), testing::target_name);
 
+class WidenRowsKernel : public testing::EveryTarget {};
+
+TEST_P(WidenRowsKernel, PutsEachRowAtItsPlaceAndNothingBehindIt) {
+  constexpr float kBefore = 7;
+  for (const DType dtype : kStorages) {
+    for (const auto& [columns, stride] :
+         {std::pair<int64_t, int64_t>{1, 1}, {19, 19}, {19, 24}, {512, 528}}) {
+      for (const int64_t rows : {0, 1, 11}) {
+        const Tensor x = random_tensor(dtype, rows * columns, 1);
+        std::vector<float> y(static_cast<size_t>(rows * stride), kBefore);
+        widen_rows({.dtype = dtype,
+                    .rows = rows,
+                    .columns = columns,
+                    .stride = stride,
+                    .x = x.data(),
+                    .y = y.data()});
+        for (int64_t at = 0; at < rows * stride; ++at) {
+          const int64_t row = at / stride, column = at % stride;
+          const double expected = column < columns ? x[row * columns + column] : kBefore;
+          ASSERT_EQ(y[static_cast<size_t>(at)], expected) << row << ", " << column << " of " << columns;
+        }
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, WidenRowsKernel, testing::every_target(), testing::target_name);
+
 TEST(Columns, ThreadsLeaveNoTrace) {
   constexpr int64_t kRows = 300;
   constexpr int64_t kColumns = 384;
@@ -143,13 +171,15 @@ TEST(Columns, ThreadsLeaveNoTrace) {
     Tensor taken(DType::kF32, addend.count());
     Tensor put(DType::kBF16, x.count());
     Tensor spread(DType::kF32, x.count());
+    Tensor widened(DType::kF32, x.count());
     with_threads(threads, [&] {
       add_columns({DType::kF32, kRows, kColumns, 128, 128, x.data(), addend.data(), sum.data()});
       take_columns({DType::kF32, kRows, kColumns, 128, 128, sum.data(), taken.data()});
       put_columns({DType::kBF16, kRows, kColumns, 128, 128, taken.floats(), put.data()});
       spread_columns({DType::kF32, kRows, kColumns, 128, 128, taken.data(), spread.data()});
+      widen_rows({DType::kBF16, kRows, kColumns, kColumns, put.data(), widened.floats()});
     });
-    return std::tuple(sum.bytes(), taken.bytes(), put.bytes(), spread.bytes());
+    return std::tuple(sum.bytes(), taken.bytes(), put.bytes(), spread.bytes(), widened.bytes());
   };
   EXPECT_EQ(run(1), run(3));
 }
@@ -159,6 +189,7 @@ TEST(Columns, OtherTypesAreRejected) {
   EXPECT_THROW(take_columns({DType::kI32, 0, 1, 0, 1, nullptr, nullptr}), InternalError);
   EXPECT_THROW(spread_columns({DType::kI32, 0, 1, 0, 1, nullptr, nullptr}), InternalError);
   EXPECT_THROW(put_columns({DType::kI32, 0, 1, 0, 1, nullptr, nullptr}), InternalError);
+  EXPECT_THROW(widen_rows({DType::kI32, 0, 1, 1, nullptr, nullptr}), InternalError);
 }
 
 }  // namespace

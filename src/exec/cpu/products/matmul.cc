@@ -12,9 +12,9 @@
 #include "base/rounding.h"
 #include "exec/cpu/elementwise/column_blocks.h"
 #include "exec/cpu/elementwise/columns.h"
-#include "exec/cpu/elementwise/elementwise.h"
 #include "exec/cpu/parallel.h"
 #include "exec/cpu/products/matmul_onednn.h"
+#include "exec/cpu/products/padded_product.h"
 #include "exec/cpu/products/thin_product.h"
 #include "exec/cpu/simd/bf16_dots.h"
 
@@ -77,6 +77,16 @@ int64_t most_piece_bytes(const MatmulShape& shape) {
   return packed + (copies * shape.k * (shape.m + shape.n) + shape.m * shape.n) * 4;
 }
 
+// An operand, or a part of it, as it is stored.
+struct StoredRows {
+  int64_t rows;
+  int64_t columns;
+
+  // Once it is widened.
+  int64_t widened_stride() const { return padded_stride(columns); }
+  int64_t widened_bytes() const { return rows * widened_stride() * 4; }
+};
+
 const std::byte* at(const void* base, int64_t elements, DType dtype) {
   return static_cast<const std::byte*>(base) + elements * dtype_bytes(dtype);
 }
@@ -98,9 +108,11 @@ struct Piece {
   int64_t size;
   std::shared_ptr<const Move> move;  // of the strip's B; where the sum is cut, of this piece's terms of it
   std::shared_ptr<const Product> first;
-  std::shared_ptr<const Product> rest;  // adds to what the pieces before it left
+  std::shared_ptr<const Product> rest;          // adds to what the pieces before it left
+  std::shared_ptr<const PaddedProduct> padded;  // in the place of the former; null: it does not pay
 
   int64_t library_bytes() const {
+    if (padded != nullptr) return padded->workspace_bytes();
     return std::max({first->workspace_bytes(), rest->workspace_bytes(), move->workspace_bytes()});
   }
 };
@@ -133,12 +145,13 @@ class PiecewiseMatmul final : public Matmul {
     int64_t library_bytes = 0;
     for_each_piece([&](const Piece& piece) {
       library_bytes = std::max(library_bytes, piece.library_bytes());
-      widens_b_ = widens_b_ || (widens && !widens_fast(shape.operands) && !piece.move->is_column_blocks());
+      widens_b_ = widens_b_ || (we_widen_b() && !piece.move->is_column_blocks());
       b_offset_ = std::max(b_offset_, align(piece.move->moved_bytes()));
     });
     const int64_t largest = strips_.front().pieces.front().size;
-    a_offset_ = b_offset_ + (widens_b_ ? align((cuts_sum_ ? largest : shape.k) * shape.n * 4) : 0);
-    c_offset_ = a_offset_ + (widens ? align(largest * a_row() * 4) : 0);
+    const int64_t terms = cuts_sum_ ? largest : shape.k;
+    a_offset_ = b_offset_ + (widens_b_ ? align(stored_b(terms).widened_bytes()) : 0);
+    c_offset_ = a_offset_ + (widens ? align(stored_a(largest).widened_bytes()) : 0);
     library_offset_ = c_offset_ + (stages_ ? align(largest * strips_.front().columns * 4) : 0);
     workspace_bytes_ = library_offset_ + library_bytes;
   }
@@ -147,6 +160,10 @@ class PiecewiseMatmul final : public Matmul {
 
   void compile() const override {
     for_each_piece([](const Piece& piece) {
+      if (piece.padded != nullptr) {
+        piece.padded->compile();
+        return;
+      }
       piece.move->compile();
       piece.first->compile();
       piece.rest->compile();
@@ -182,19 +199,35 @@ class PiecewiseMatmul final : public Matmul {
 
   // Of one piece of the cut dimension and `columns` of B's columns; its C is dense.
   ProductShape product_of(int64_t columns, int64_t size) const {
+    const StoredRows a = stored_a(size), b = stored_b(shape_.k);
+    const int64_t stride_a = widens_ ? a.widened_stride() : a.columns;
+    const int64_t stride_b = we_widen_b() ? b.widened_stride() : b.columns;
     return {.m = cuts_sum_ ? shape_.m : size,
             .n = columns,
             .k = cuts_sum_ ? size : shape_.k,
-            .row_stride_a = shape_.transpose_a ? 1 : shape_.k,
-            .column_stride_a = shape_.transpose_a ? shape_.m : 1,
-            .row_stride_b = shape_.transpose_b ? 1 : shape_.n,
-            .column_stride_b = shape_.transpose_b ? shape_.k : 1,
+            .row_stride_a = shape_.transpose_a ? 1 : stride_a,
+            .column_stride_a = shape_.transpose_a ? stride_a : 1,
+            .row_stride_b = shape_.transpose_b ? 1 : stride_b,
+            .column_stride_b = shape_.transpose_b ? stride_b : 1,
             .operands = widens_ ? DType::kF32 : shape_.operands,
             .result = widens_ ? DType::kF32 : shape_.result,
             .bias = shape_.bias,
             .accumulate = shape_.accumulate,
-            .blocks_for_rows = shape_.m >= rows_that_pay() ? shape_.m : 0};
+            .blocks_for_rows = has_blocked_layouts() && shape_.m >= rows_that_pay() ? shape_.m : 0};
   }
+
+  // A of `size` of the cut dimension; of a sum that many terms.
+  StoredRows stored_a(int64_t size) const {
+    if (!shape_.transpose_a) return {size, shape_.k};
+    return {cuts_sum_ ? size : shape_.k, shape_.m};
+  }
+
+  StoredRows stored_b(int64_t terms) const {
+    return shape_.transpose_b ? StoredRows{shape_.n, terms} : StoredRows{terms, shape_.n};
+  }
+
+  // And not the library, as it moves B.
+  bool we_widen_b() const { return widens_ && !widens_fast(shape_.operands); }
 
   int64_t rows_that_pay() const {
     const bool is_widened = widens_ && shape_.operands != DType::kF32;
@@ -202,7 +235,7 @@ class PiecewiseMatmul final : public Matmul {
   }
 
   std::shared_ptr<const Move> move_of(const ProductShape& product) const {
-    return plan_move({product, widens_ && !widens_fast(shape_.operands) ? DType::kF32 : shape_.operands});
+    return plan_move({product, we_widen_b() ? DType::kF32 : shape_.operands});
   }
 
   // The sizes of pieces that take no more than most_piece_bytes(). They serve any count if the smallest size is one of them.
@@ -221,7 +254,10 @@ class PiecewiseMatmul final : public Matmul {
     std::vector<Piece> pieces;
     for (const int64_t size : sizes) {
       ProductShape product = product_of(columns, size);
-      Piece piece{.size = size, .move = move_of(product), .first = plan_product(product), .rest = {}};
+      Piece piece{
+          .size = size, .move = move_of(product), .first = plan_product(product), .rest = {}, .padded = {}};
+      if (!cuts_sum_ && !we_widen_b() && pays_to_pad(product))
+        piece.padded = std::make_shared<const PaddedProduct>(product);
       product.accumulate = true;
       piece.rest = cuts_sum_ ? plan_product(product) : piece.first;
       pieces.push_back(std::move(piece));
@@ -283,6 +319,11 @@ class PiecewiseMatmul final : public Matmul {
       const Piece& piece = strip.pieces[i];
       const void* a_piece = widened(at(a, done * shape_.k, shape_.operands), piece.size, scratch);
       auto* c_rows = const_cast<std::byte*>(at(c, done * shape_.n, shape_.result));
+      if (piece.padded != nullptr) {
+        piece.padded->run(static_cast<const float*>(a_piece), static_cast<const float*>(b), bias,
+                          reinterpret_cast<float*>(c_rows), scratch + library_offset_);
+        return;
+      }
       if (!stages_) {
         piece.first->run(a_piece, moved_b, bias, c_rows, scratch + library_offset_);
         return;
@@ -299,9 +340,6 @@ class PiecewiseMatmul final : public Matmul {
     });
   }
 
-  // Elements between the starts of two steps along the cut dimension of A.
-  int64_t a_row() const { return cuts_sum_ ? shape_.m : shape_.k; }
-
   // `k` rows of B, from b on, as the piece's product takes the strip's columns of them.
   const void* moved(const Strip& strip, const Piece& piece, int64_t k, const void* b,
                     std::byte* scratch) const {
@@ -317,7 +355,7 @@ class PiecewiseMatmul final : public Matmul {
       return scratch;
     }
     if (widens_b_) {
-      widen(b, k * shape_.n, scratch + b_offset_);
+      widen(b, stored_b(k), scratch + b_offset_);
       b = scratch + b_offset_;
     }
     if (piece.move->is_idle()) return b;
@@ -334,14 +372,20 @@ class PiecewiseMatmul final : public Matmul {
     return scratch;
   }
 
-  const void* widened(const void* a, int64_t rows, std::byte* scratch) const {
+  // A from there on, of a piece of that size.
+  const void* widened(const void* a, int64_t size, std::byte* scratch) const {
     if (!widens_) return a;
-    widen(a, rows * a_row(), scratch + a_offset_);
+    widen(a, stored_a(size), scratch + a_offset_);
     return scratch + a_offset_;
   }
 
-  void widen(const void* from, int64_t count, void* to) const {
-    cast({.count = count, .from_dtype = shape_.operands, .from = from, .to_dtype = DType::kF32, .to = to});
+  void widen(const void* from, const StoredRows& stored, std::byte* to) const {
+    widen_rows({.dtype = shape_.operands,
+                .rows = stored.rows,
+                .columns = stored.columns,
+                .stride = stored.widened_stride(),
+                .x = from,
+                .y = reinterpret_cast<float*>(to)});
   }
 
   MatmulShape shape_;

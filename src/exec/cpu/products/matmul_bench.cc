@@ -1,5 +1,5 @@
 // Rates of the products of an encoder's layer: forward, gradient of the input, gradient of the weight; fp32 and
-// bf16 as this machine multiplies it. 2048 tokens; counters are operations a second.
+// bf16 as this machine multiplies it. Arguments: outputs and inputs of the weight; tokens. Counters are operations a second.
 #include <benchmark/benchmark.h>
 
 #include <vector>
@@ -9,7 +9,9 @@
 namespace shoehorn::cpu {
 namespace {
 
-constexpr int64_t kTokens = 2048;
+int64_t tokens(const benchmark::State& state) {
+  return state.range(2);
+}
 
 void run_product(benchmark::State& state, MatmulShape shape, DType dtype, bool narrow_result) {
   shape.operands = dtype;
@@ -21,7 +23,7 @@ void run_product(benchmark::State& state, MatmulShape shape, DType dtype, bool n
   const auto matmul = prepare_matmul(shape);
   std::vector<float> workspace = buffer(matmul->workspace_bytes() / 4 + 32);
   auto* aligned = reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(workspace.data()) + 63) / 64 * 64);
-  for (auto _ : state) matmul->run(kTokens, a.data(), b.data(), nullptr, c.data(), aligned);
+  for (auto _ : state) matmul->run(tokens(state), a.data(), b.data(), nullptr, c.data(), aligned);
   state.counters["FLOP/s"] = benchmark::Counter(
       2.0 * static_cast<double>(shape.m) * static_cast<double>(shape.n) * static_cast<double>(shape.k),
       benchmark::Counter::kIsIterationInvariantRate);
@@ -30,7 +32,7 @@ void run_product(benchmark::State& state, MatmulShape shape, DType dtype, bool n
 // The weight is [out, in], as a checkpoint stores it.
 void forward(benchmark::State& state, DType dtype) {
   run_product(state,
-              {.m = kTokens,
+              {.m = tokens(state),
                .n = state.range(0),
                .k = state.range(1),
                .transpose_b = true,
@@ -41,7 +43,7 @@ void forward(benchmark::State& state, DType dtype) {
 
 void input_gradient(benchmark::State& state, DType dtype) {
   run_product(state,
-              {.m = kTokens,
+              {.m = tokens(state),
                .n = state.range(1),
                .k = state.range(0),
                .dynamic = DynamicDimension::kM,
@@ -53,7 +55,7 @@ void weight_gradient(benchmark::State& state, DType dtype) {
   run_product(state,
               {.m = state.range(0),
                .n = state.range(1),
-               .k = kTokens,
+               .k = tokens(state),
                .transpose_a = true,
                .dynamic = DynamicDimension::kK,
                .count_multiple = 16},
@@ -61,8 +63,10 @@ void weight_gradient(benchmark::State& state, DType dtype) {
 }
 
 void weights(benchmark::internal::Benchmark* benchmark) {
-  benchmark->Args({2304, 768})->Args({768, 768})->Args({3072, 768})->Args({768, 3072});
-  benchmark->Args({4096, 1024})->Args({1024, 4096});
+  for (const int64_t tokens : {128, 256, 512, 2048}) {
+    benchmark->Args({2304, 768, tokens})->Args({768, 768, tokens})->Args({3072, 768, tokens});
+    benchmark->Args({768, 3072, tokens})->Args({4096, 1024, tokens})->Args({1024, 4096, tokens});
+  }
   benchmark->UseRealTime();
 }
 

@@ -392,4 +392,8 @@ bool widens_fast(DType stored) {
   return stored == DType::kBF16 && includes(dnnl::cpu_isa::avx512_core);
 }
 
+bool has_blocked_layouts() {
+  return includes(dnnl::cpu_isa::avx512_core);
+}
+
 }  // namespace shoehorn::cpu

@@ -75,6 +75,10 @@ std::shared_ptr<const Move> plan_move(const MoveShape& shape);
 // has no bfloat16 at all.
 bool widens_fast(DType stored);
 
+// Whether there are layouts of B that make products faster than B as stored: with AVX-512. Without it the library prefers B as
+// stored, but not transposed.
+bool has_blocked_layouts();
+
 // Forgets those that nobody else holds.
 void release_unused_products();
 

@@ -195,6 +195,38 @@ TEST_P(MatmulTest, SeveralPanels) {
   expect_product({.m = 1031, .n = 7, .k = 5, .operands = GetParam()}, 0);
 }
 
+// Operands with rows of a multiple of 512 elements, which are copied to longer ones where the library would read them as they
+// lie: one and several copies of terms, the last of fewer terms; counts of pieces that are copied and of one that is not.
+TEST_P(MatmulTest, RowsThatShareCaches) {
+  for (const int64_t k : {70, 512, 1100}) {
+    for (const int64_t count : {48, 80, 112}) {
+      for (const bool transpose_b : {false, true}) {
+        expect_product({.m = 112,
+                        .n = 512,
+                        .k = k,
+                        .transpose_b = transpose_b,
+                        .operands = GetParam(),
+                        .bias = true,
+                        .dynamic = DynamicDimension::kM,
+                        .count_multiple = 16},
+                       count);
+      }
+    }
+  }
+  for (const bool accumulate : {false, true}) {
+    expect_product({.m = 64, .n = 512, .k = 1100, .operands = GetParam(), .accumulate = accumulate}, 0);
+    expect_product({.m = 512,
+                    .n = 1024,
+                    .k = 48,
+                    .transpose_a = true,
+                    .operands = GetParam(),
+                    .accumulate = accumulate,
+                    .dynamic = DynamicDimension::kK,
+                    .count_multiple = 16},
+                   48);
+  }
+}
+
 // B of more columns than a strip has, its last strip narrower, in the shapes that halve their workspace by
 // it: few rows of fp32, or 16-bit results. Few of the rows are there, so that the test is quick.
 TEST_P(MatmulTest, SeveralStrips) {
@@ -224,6 +256,13 @@ TEST(MatmulWorkspace, HoldsOneStrip) {
   MatmulShape wide = narrow;
   wide.n = 4 * narrow.n;
   EXPECT_LE(plan_matmul(wide)->workspace_bytes(), 2 * plan_matmul(narrow)->workspace_bytes());
+}
+
+// And of a B that is copied to longer rows a part of its terms.
+TEST(MatmulWorkspace, HoldsSomeTermsOfACopy) {
+  const MatmulShape shape{
+      .m = 128, .n = 1024, .k = 4096, .dynamic = DynamicDimension::kM, .count_multiple = 16};
+  EXPECT_LE(plan_matmul(shape)->workspace_bytes(), shape.k * shape.n * 4 / 4);
 }
 
 // Sums so long, for results of so few columns, that oneDNN would make a result of each thread.
