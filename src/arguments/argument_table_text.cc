@@ -10,6 +10,7 @@
 #include "arguments/config_value.h"
 #include "base/error.h"
 #include "base/format.h"
+#include "base/strip.h"
 #include "io/json_file.h"
 
 namespace shoehorn {
@@ -40,19 +41,12 @@ KwargValue parse_scalar(const std::string& text) {
   return text;
 }
 
-std::string strip(std::string_view text) {
-  const auto is_space = [](char c) { return std::isspace(static_cast<unsigned char>(c)) != 0; };
-  while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
-  while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
-  return std::string(text);
-}
-
 std::vector<std::string> split_commas(std::string_view text) {
   std::vector<std::string> parts;
   while (true) {
     const size_t comma = text.find(',');
-    const std::string part = strip(text.substr(0, comma));
-    if (!part.empty()) parts.push_back(part);
+    const std::string_view part = strip(text.substr(0, comma));
+    if (!part.empty()) parts.emplace_back(part);
     if (comma == std::string_view::npos) return parts;
     text.remove_prefix(comma + 1);
   }
@@ -72,8 +66,8 @@ std::vector<std::string> split_patterns(std::string_view text) {
   int64_t groups = 0;
   bool in_class = false;
   const auto take = [&](size_t end) {
-    if (const std::string pattern = strip(text.substr(begin, end - begin)); !pattern.empty())
-      patterns.push_back(pattern);
+    if (const std::string_view pattern = strip(text.substr(begin, end - begin)); !pattern.empty())
+      patterns.emplace_back(pattern);
     begin = end + 1;
   };
   for (size_t i = 0; i < text.size(); ++i) {
@@ -130,12 +124,13 @@ bool is_lacking(const ArgumentSpec& spec) {
 Kwargs kwargs_from_text(const std::string& text, std::string_view source) {
   if (strip(text).starts_with('{')) return kwargs_from_json(parse_json(text, source), source);
   Kwargs kwargs;
-  for (const std::string& part : split_commas(text)) {
+  for (const std::string_view part : split_commas(text)) {
     const size_t equals = part.find('=');
     if (equals == std::string::npos || equals == 0) {
       throw user_error("[{}] expected name=value pairs or a JSON object, got '{}'", source, text);
     }
-    kwargs[strip(part.substr(0, equals))] = parse_scalar(strip(part.substr(equals + 1)));
+    kwargs[std::string(strip(part.substr(0, equals)))] =
+        parse_scalar(std::string(strip(part.substr(equals + 1))));
   }
   return kwargs;
 }

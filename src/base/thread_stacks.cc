@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/memory_limit.h"
+#include "base/strip.h"
 
 namespace shoehorn {
 
@@ -25,23 +26,16 @@ namespace {
 // No process has more addresses (x86-64).
 constexpr int64_t kMostBytes = int64_t{1} << 47;
 
-std::string_view without_spaces_around(std::string_view text) {
-  constexpr std::string_view kSpaces = " \t\n\v\f\r";
-  const size_t begin = text.find_first_not_of(kSpaces);
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(kSpaces) + 1 - begin);
-}
-
 // A whole number and a unit, b, k (also without one), m or g in either case. Nothing of another text, which libgomp does not
 // heed either.
 std::optional<int64_t> bytes_of(std::string_view text) {
   constexpr std::string_view kUnits = "bkmg";
   constexpr int kBitsOfUnit = 10;
-  text = without_spaces_around(text);
+  text = strip(text);
   int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc() || number < 0) return std::nullopt;
-  const std::string_view unit = without_spaces_around(text.substr(static_cast<size_t>(end - text.data())));
+  const std::string_view unit = strip(text.substr(static_cast<size_t>(end - text.data())));
   const size_t place =
       unit.empty() ? 1 : kUnits.find(static_cast<char>(std::tolower(static_cast<unsigned char>(unit[0]))));
   if (unit.size() > 1 || place == std::string_view::npos) return std::nullopt;

@@ -278,7 +278,7 @@ LaunchEnd run_once(const LaunchedRun& run, const std::string& hosts, const std::
 // The hosts of the hostfile, as it is now, that answer; says which do not. SystemError if none does.
 std::vector<HostLine> find_hosts(const LaunchedRun& run) {
   const std::vector<HostLine> all = lines_of_hosts(read_text_file(run.hostfile), run.hostfile);
-  const std::vector<std::string> lost = lost_hosts(run.mpirun, names_of_hosts(all));
+  const std::vector<std::string> lost = lost_hosts(run.engine, run.mpirun, names_of_hosts(all));
   std::vector<HostLine> found = without_hosts(all, lost);
   if (found.empty()) {
     throw system_error(

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "ranks/mpi_engine.h"
+
 namespace shoehorn {
 
 // A host that takes longer to run a program that does nothing is lost.
@@ -12,7 +14,8 @@ inline constexpr double kProbeSeconds = 20;
 // Those of `hosts` on which the program `mpirun` cannot run another that does nothing, in their order: in the way in which it starts
 // ranks, whatever its settings say of that (`mpirun --host NAME -n 1 true`). All at once. SystemError if mpirun cannot be started, Stopped
 // as run_process().
-std::vector<std::string> lost_hosts(const std::string& mpirun, const std::vector<std::string>& hosts,
+std::vector<std::string> lost_hosts(MpiEngine engine, const std::string& mpirun,
+                                    const std::vector<std::string>& hosts,
                                     double limit_seconds = kProbeSeconds);
 
 }  // namespace shoehorn

@@ -90,6 +90,11 @@ std::vector<std::string> rank_starter_words(MpiEngine engine, const std::string&
   return words;
 }
 
+std::vector<std::string> words_of_one_rank_on(MpiEngine engine, const std::string& program,
+                                              const std::string& host) {
+  return {program, engine == MpiEngine::kMpich ? "-hosts" : "--host", host, "-n", "1"};
+}
+
 // Open MPI 4 reads OMPI_MCA_…, Open MPI 5 PRTE_MCA_…. Open MPI 4 waits for the whole timeout, twice, before it ends, also where
 // all ranks have ended: it is short enough for a run whose rank was killed to be over within ten seconds, and long enough
 // to save a checkpoint of a small model.

@@ -49,6 +49,10 @@ RankStarter find_rank_starter(MpiEngine engine, const std::string& folders,
 std::vector<std::string> rank_starter_words(MpiEngine engine, const std::string& program,
                                             const std::string& hostfile);
 
+// The same for one rank on the host of that name; its command follows.
+std::vector<std::string> words_of_one_rank_on(MpiEngine engine, const std::string& program,
+                                              const std::string& host);
+
 // What it needs in its environment besides, as root and to end in time. A variable that is set already is to stay.
 std::vector<std::pair<const char*, const char*>> rank_starter_variables(MpiEngine engine);
 
