@@ -237,7 +237,7 @@ ENTRIES = [
     Entry("quality_quick", "build/shoehorn bench quality --quick --json", 2, needs=("build/shoehorn",), most_runs=1, exits=(0, 1)),
     anatomy("fp32"),
     anatomy("bf16"),
-    microbench("products", EXEC_BENCH, "^(forward|input_gradient|weight_gradient)/", 1),
+    microbench("products", EXEC_BENCH, "^(forward|input_gradient|weight_gradient)/", 4),
     microbench("attention", EXEC_BENCH, "^AttentionBench/(Forward|Backward)", 1),
     microbench("updates", EXEC_BENCH, "in_turns", 0.5),
     microbench("checksum", "build/src/io/io_bench", "^(save_safetensors|checksum)/", 2, 3, IN_TURNS),

@@ -182,7 +182,12 @@ def of_state(side, state, key):
 
 
 def of_benchmark(name, key):
-    return lambda record: [b.get(key) for output in r.outputs(record) for b in output["benchmarks"] if b["name"] == name]
+    return of_any_benchmark((name,), key)
+
+
+def of_any_benchmark(names, key):
+    """Of the one that a record has: older records name it otherwise."""
+    return lambda record: [b.get(key) for output in r.outputs(record) for b in output["benchmarks"] if b["name"] in names]
 
 
 def benchmark_names(records):

@@ -17,7 +17,7 @@ import predict_times
 import recompute_budget
 import records as r
 from figure_numbers import (
-    MIB, Machine, at_path, benchmark_names, count_runs, deviations, keys_in, middle, newest, number, of_arena, of_benchmark, of_build, of_case, of_rounds,
+    MIB, Machine, at_path, benchmark_names, count_runs, deviations, keys_in, middle, newest, number, of_any_benchmark, of_arena, of_benchmark, of_build, of_case, of_rounds,
     of_rung, of_seeds, of_side, of_state, of_steps, prediction_error, processes_of_ladder, setting_of, shown, span, times,
     times_beside,
 )  # fmt: skip
@@ -612,20 +612,37 @@ def anatomy_table(machine):
 ANATOMIES = ("anatomy_bert_base_fp32", "anatomy_bert_base_bf16")
 
 
+# Records before 2026-11-27-zen3-5 have products of so many only, and do not say it.
+TOKENS_OF_OLD_PRODUCTS = 2048
+
+
 def products_table(machine):
-    """GFLOP/s, and of fp32 and bf16 the share of the limit that `env` measured before."""
+    """By the tokens that a weight meets: GFLOP/s, and of fp32 and bf16 the share of the limit that `env` measured before."""
     found = machine.of("products")
-    rows = []
+    names = {}  # by product and weight, then by tokens: new and old ones
     for name in benchmark_names(found):
-        product, dtype, rows_of_weight, columns = shown(name).split("/")
-        rate = of_benchmark(name, "FLOP/s")
+        product, dtype, outputs, inputs, *tokens = shown(name).split("/")
+        of_tokens = names.setdefault((product, dtype, outputs, inputs), {})
+        of_tokens.setdefault(int(tokens[0]) if tokens else TOKENS_OF_OLD_PRODUCTS, []).append(name)
+    counts = sorted({count for of_tokens in names.values() for count in of_tokens})
+    rows = []
+    for (product, dtype, outputs, inputs), of_tokens in names.items():
+        row = [f"{product.replace('_', ' ')}, {dtype}, {outputs} × {inputs}"]
 
         def limit(record, key=f"{dtype}_flops"):
             return [record["environment"].get(key)]
 
-        label = f"{product.replace('_', ' ')}, {dtype}, {rows_of_weight} × {columns}"
-        rows.append([label, middle(found, rate, 0, 1e9), times(found, rate, limit)])
-    return ("product, 2048 tokens, weight [out, in]", "GFLOP/s", "of the limit"), rows
+        for count in counts:
+            if count not in of_tokens:
+                row += ["–", "–"]
+                continue
+            rate = of_any_benchmark(of_tokens[count], "FLOP/s")
+            row += [middle(found, rate, 0, 1e9), times(found, rate, limit)]
+        rows.append(row)
+    header = ["GFLOP/s of a product, weight [out, in]"]
+    for count in counts:
+        header += [f"{count:,} tokens", "of the limit"]
+    return header, rows
 
 
 def attention_table(machine):

@@ -5,8 +5,8 @@
 
 Each program's tests are dealt out into shares. Shares of all programs stand in one queue, the largest programs first, and
 as many run at a time as there are processors. Prints a line as a program ends, with the seconds of its shares together and
-the output of its tests that failed; in the end why a test was skipped, what a failed one said first, and the sum:
-"N passed, N failed, N skipped".
+the output of its tests that failed; in the end the tests of BUILD_DIR that took longest, why a test was skipped, what a failed one said
+first, and the sum: "N passed, N failed, N skipped".
 
 Threads that wait give their processor up (OMP_WAIT_POLICY=passive unless it is set): several programs share them here.
 A share that has not ended after TEST_SECONDS (1,800) is ended, and the test that it was at has failed.
@@ -31,6 +31,7 @@ import time
 SHARES_PER_PROCESS = 2
 LINES_SHOWN = 80  # of what one failed test printed
 WORDS_OF_A_FAILURE = 300  # characters
+SLOWEST_SHOWN = 12  # tests
 
 
 @dataclasses.dataclass
@@ -44,6 +45,7 @@ class Result:
     shown: list = dataclasses.field(default_factory=list)  # lines of tests that failed
     reasons: list = dataclasses.field(default_factory=list)  # "TEST: why it was skipped"
     failures: list = dataclasses.field(default_factory=list)  # "TEST: what it said first"
+    test_seconds: list = dataclasses.field(default_factory=list)  # (seconds, test), of those that ended
 
     def add(self, other):
         for field in dataclasses.fields(self):
@@ -89,6 +91,8 @@ def googletest_result(program, log, code):
             test, lines = started[1], [line]
         elif test is not None:
             lines.append(line)
+            if ended := re.match(rf"\[[ A-Z]+\] {re.escape(test)}.* \((\d+) ms\)$", line):
+                result.test_seconds.append((int(ended[1]) / 1000, test))
             if re.match(r"\[  FAILED  \] \S+ .*\(\d+ ms\)$", line):
                 fail()
             elif line.startswith("[  SKIPPED ]"):
@@ -120,8 +124,8 @@ def ctest_result(name, log, code):
     if re.search(rf"Test +#\d+: {re.escape(name)} .*\*\*\*Skipped", log):
         reason = re.search(r"^\d+: skipped: (.*)$", log, re.MULTILINE)
         return Result(skipped=1, reasons=[f"{name}: {reason[1] if reason else 'NO REASON GIVEN'}"])
-    if code == 0 and re.search(rf"Test +#\d+: {re.escape(name)} .* Passed ", log):
-        return Result(passed=1)
+    if code == 0 and (passed := re.search(rf"Test +#\d+: {re.escape(name)} .* Passed +([\d.]+) sec", log)):
+        return Result(passed=1, test_seconds=[(float(passed[1]), name)])
     how = re.search(rf"Test +#\d+: {re.escape(name)} .*\*\*\*([^\d]*)", log)
     return Result(failed=1, shown=log.splitlines(),
                   failures=[f"{name}: {how[1].strip() if how else f'ctest ended with code {code}'}"])
@@ -222,6 +226,10 @@ def timed(run):
     return result
 
 
+def lines_of_slowest(test_seconds):
+    return [f"{seconds:5.1f} s {test}" for seconds, test in sorted(test_seconds, reverse=True)[:SLOWEST_SHOWN]]
+
+
 def tell(group):
     result = group.result
     for line in result.shown:
@@ -253,6 +261,7 @@ def run_all(folders, processes, seconds):
                 if not group.counts_passed:
                     group.result.passed = group.result.skipped = 0
                     group.result.reasons = []
+                    group.result.test_seconds = []
                 total.add(group.result)
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
@@ -272,9 +281,10 @@ def main():
     if total.passed == 0:
         print(f"{options.folders[0]}: expected tests that pass, got none", file=sys.stderr)
         total.failed += 1
-    for title, lines in (("skipped:", total.reasons), ("failed:", total.failures)):
+    for title, lines in (("slowest:", lines_of_slowest(total.test_seconds)), ("skipped:", sorted(total.reasons)),
+                         ("failed:", sorted(total.failures))):
         if lines:
-            print("\n  ".join([title, *sorted(lines)]))
+            print("\n  ".join([title, *lines]))
     print(f"{total.passed} passed, {total.failed} failed, {total.skipped} skipped")
     return 0 if total.failed == 0 else 1
 

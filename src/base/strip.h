@@ -4,7 +4,7 @@
 
 namespace shoehorn {
 
-// Without the spaces, tabs and line ends on both sides.
+// The part of `text` without the spaces, tabs and line ends on both sides; it lives as long as `text`.
 std::string_view strip(std::string_view text);
 
 }  // namespace shoehorn

@@ -49,7 +49,7 @@ RankStarter find_rank_starter(MpiEngine engine, const std::string& folders,
 std::vector<std::string> rank_starter_words(MpiEngine engine, const std::string& program,
                                             const std::string& hostfile);
 
-// The same for one rank on the host of that name; its command follows.
+// `program` and the flags that start one rank on the host of that name; its command follows.
 std::vector<std::string> words_of_one_rank_on(MpiEngine engine, const std::string& program,
                                               const std::string& host);
 

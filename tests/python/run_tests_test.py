@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """scripts/run_tests.py counts every failure once, those included that leave no failed test behind, and says of each what
-it said first, and why a test was skipped."""
+it said first, why a test was skipped, and which took longest."""
 
 import os
 import pathlib
@@ -37,7 +37,7 @@ Expected equality of these values:
 [  FAILED  ] All/Suite.Fails/0, where GetParam() = "a" (b) (3 ms)
 [ RUN      ] Suite.Passes
 what nobody wants to see
-[       OK ] Suite.Passes (1 ms)
+[       OK ] Suite.Passes (2100 ms)
 [  PASSED  ] 1 test.
 [  SKIPPED ] 1 test, listed below:
 [  SKIPPED ] Suite.IsSkipped
@@ -112,6 +112,8 @@ def main():
         output = expect(directory, 1, "1 passed, 1 failed, 1 skipped", ["tells"],
                         "  Suite.IsSkipped: no processor with tiles", "  | what it prints",
                         "  All/Suite.Fails/0: b_test.cc:15: Failure | Expected equality of these values: |   one |   two")
+        if "slowest:\n    2.1 s Suite.Passes\n    0.0 s All/Suite.Fails/0\n" not in output:
+            sys.exit(f"{output}\nexpected the tests by their time, the slowest first")
         if "what nobody wants to see" in output:
             sys.exit(f"{output}\nexpected nothing of a test that passed")
 

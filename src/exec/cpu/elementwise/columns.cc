@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/error.h"
 #include "exec/cpu/parallel.h"
 #include "exec/cpu/storage.h"
 
@@ -115,6 +116,8 @@ void put_columns(const PutColumns& arguments) {
 
 void widen_rows(const WidenRows& arguments) {
   check_storage(arguments.dtype, "widen_rows");
+  CHECK(arguments.stride >= arguments.columns, "rows of {} elements every {}", arguments.columns,
+        arguments.stride);
   parallel_ranges(arguments.rows, row_grain(arguments.columns), [&](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(widen_range_of_rows)(arguments, begin, end);
   });

@@ -1,6 +1,6 @@
-// Kernels on a range of columns of a matrix: R rows of N columns, W of them from `offset` on. Row-major and
-// dense, float32, bfloat16 or float16 (checked: InternalError). Arithmetic is float32 and rounds once on
-// storing. Nothing is allocated; OpenMP threads; results do not depend on their number.
+// Kernels on a range of columns of a matrix: R rows of N columns, W of them from `offset` on; and one that lays out rows anew.
+// Row-major and dense but for the latter's result, float32, bfloat16 or float16 (checked: InternalError). Arithmetic is float32
+// and rounds once on storing. Nothing is allocated; OpenMP threads; results do not depend on their number.
 #pragma once
 
 #include <cstdint>
@@ -58,9 +58,9 @@ struct WidenRows {
   DType dtype;  // of x
   int64_t rows;
   int64_t columns;
-  int64_t stride;  // of y's rows, in elements; what is behind their columns is left as it is
+  int64_t stride;  // elements between the starts of y's rows, N or more (checked: InternalError)
   const void* x;   // [R, N]
-  float* y;        // does not overlap x
+  float* y;        // R rows of x's elements; what is behind them is left as it is; does not overlap x
 };
 void widen_rows(const WidenRows& arguments);
 

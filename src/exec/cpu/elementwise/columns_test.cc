@@ -190,6 +190,7 @@ TEST(Columns, OtherTypesAreRejected) {
   EXPECT_THROW(spread_columns({DType::kI32, 0, 1, 0, 1, nullptr, nullptr}), InternalError);
   EXPECT_THROW(put_columns({DType::kI32, 0, 1, 0, 1, nullptr, nullptr}), InternalError);
   EXPECT_THROW(widen_rows({DType::kI32, 0, 1, 1, nullptr, nullptr}), InternalError);
+  EXPECT_THROW(widen_rows({DType::kF32, 0, 2, 1, nullptr, nullptr}), InternalError) << "rows that overlap";
 }
 
 }  // namespace

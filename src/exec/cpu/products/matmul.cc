@@ -105,11 +105,11 @@ void check_cut(const MatmulShape& shape) {
 
 // One piece of the cut dimension.
 struct Piece {
-  int64_t size;
+  int64_t size = 0;
   std::shared_ptr<const Move> move;  // of the strip's B; where the sum is cut, of this piece's terms of it
   std::shared_ptr<const Product> first;
-  std::shared_ptr<const Product> rest;          // adds to what the pieces before it left
-  std::shared_ptr<const PaddedProduct> padded;  // in the place of the former; null: it does not pay
+  std::shared_ptr<const Product> rest;    // adds to what the pieces before it left
+  std::unique_ptr<PaddedProduct> padded;  // runs in place of both, on B as it is stored; null: it does not pay
 
   int64_t library_bytes() const {
     if (padded != nullptr) return padded->workspace_bytes();
@@ -126,7 +126,8 @@ struct Strip {
 
 // The workspace has: B in the form that the products read; A of a piece in fp32, if it is stored in 16 bits
 // and the library multiplies only fp32; C of a piece and strip, if C has 16 bits in that case or there are
-// several strips; what the library asks for. If the library wants column blocks, we repack B, a strip at a
+// several strips; what the library asks for, and in front of it the copy of a padded product. What we widen has padded rows. If the
+// library wants column blocks, we repack B, a strip at a
 // time. Otherwise the library repacks all of B, and widens it on the way where it can (widens_fast). Else we widen B
 // first, into a part of its own.
 class PiecewiseMatmul final : public Matmul {
@@ -144,6 +145,7 @@ class PiecewiseMatmul final : public Matmul {
     stages_ = stages_ || strips_.size() > 1;
     int64_t library_bytes = 0;
     for_each_piece([&](const Piece& piece) {
+      CHECK(piece.padded == nullptr || !stages_, "a product in strips, or staged, that is padded");
       library_bytes = std::max(library_bytes, piece.library_bytes());
       widens_b_ = widens_b_ || (we_widen_b() && !piece.move->is_column_blocks());
       b_offset_ = std::max(b_offset_, align(piece.move->moved_bytes()));
@@ -254,13 +256,16 @@ class PiecewiseMatmul final : public Matmul {
     std::vector<Piece> pieces;
     for (const int64_t size : sizes) {
       ProductShape product = product_of(columns, size);
-      Piece piece{
-          .size = size, .move = move_of(product), .first = plan_product(product), .rest = {}, .padded = {}};
-      if (!cuts_sum_ && !we_widen_b() && pays_to_pad(product))
-        piece.padded = std::make_shared<const PaddedProduct>(product);
+      Piece& piece = pieces.emplace_back();
+      piece.size = size;
+      piece.move = move_of(product);
+      if (!cuts_sum_ && pays_to_pad(product)) {
+        piece.padded = std::make_unique<PaddedProduct>(product);
+        continue;
+      }
+      piece.first = plan_product(product);
       product.accumulate = true;
       piece.rest = cuts_sum_ ? plan_product(product) : piece.first;
-      pieces.push_back(std::move(piece));
     }
     return pieces;
   }

@@ -105,7 +105,6 @@ memory::desc taken_b(const ProductShape& shape) {
   if (shape.blocks_for_rows == 0) return stored_b(shape, shape.operands);
   ProductShape typical = shape;
   typical.m = shape.blocks_for_rows;
-  if (shape.row_stride_a == 1) typical.column_stride_a = typical.m;
   return blocked_layouts().of(typical);
 }
 

@@ -75,8 +75,8 @@ std::shared_ptr<const Move> plan_move(const MoveShape& shape);
 // has no bfloat16 at all.
 bool widens_fast(DType stored);
 
-// Whether there are layouts of B that make products faster than B as stored: with AVX-512. Without it the library prefers B as
-// stored, but not transposed.
+// Whether there are layouts of B that make products faster than B as stored: with AVX-512. Without it the only one that the
+// library prefers is a dense [K, N], which is no faster.
 bool has_blocked_layouts();
 
 // Forgets those that nobody else holds.

@@ -12,11 +12,12 @@ namespace {
 
 constexpr int64_t kConflictingRow = 512;  // elements, and multiples of it
 constexpr int64_t kRowPadding = 16;
-// Terms that are copied at a time, twice as many as the library sums up between two passes over C.
+// Terms that are copied at a time: the library sums up 256 between two passes over C, of a transposed A 96.
 constexpr int64_t kCopiedTerms = 512;
-// With fewer rows of A the copy takes longer than what it saves.
+// With fewer rows of A the copy takes longer than what it saves. Found by experiment with two threads of Zen 3.
 constexpr int64_t kLeastRows = 48;
-// The library copies operands itself for products that are larger than this in both ways.
+// The library copies operands itself for products that are larger than this in both ways; with tens of threads only for still
+// larger ones, which are left to it.
 constexpr double kLargestWithoutCopies = 0.0038;  // of 1 / m + 1 / n
 
 constexpr int64_t kAlignment = 64;
@@ -24,15 +25,15 @@ constexpr int64_t kAlignment = 64;
 }  // namespace
 
 int64_t padded_stride(int64_t columns) {
-  return columns % kConflictingRow == 0 ? columns + kRowPadding : columns;
+  return !has_blocked_layouts() && columns % kConflictingRow == 0 ? columns + kRowPadding : columns;
 }
 
 bool pays_to_pad(const ProductShape& shape) {
   const bool is_small =
       1 / static_cast<double>(shape.m) + 1 / static_cast<double>(shape.n) >= kLargestWithoutCopies;
-  return !has_blocked_layouts() && shape.operands == DType::kF32 && shape.result == DType::kF32 &&
-         shape.column_stride_b == 1 && shape.row_stride_b % kConflictingRow == 0 &&
-         shape.row_stride_b == shape.n && shape.m >= kLeastRows && is_small;
+  const bool is_dense = shape.column_stride_b == 1 && shape.row_stride_b == shape.n;
+  return shape.operands == DType::kF32 && shape.result == DType::kF32 && is_dense &&
+         padded_stride(shape.n) != shape.n && shape.m >= kLeastRows && is_small;
 }
 
 PaddedProduct::PaddedProduct(const ProductShape& shape) : shape_(shape) {
