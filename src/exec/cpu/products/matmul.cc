@@ -108,8 +108,9 @@ struct Piece {
   int64_t size = 0;
   std::shared_ptr<const Move> move;  // of the strip's B; where the sum is cut, of this piece's terms of it
   std::shared_ptr<const Product> first;
-  std::shared_ptr<const Product> rest;    // adds to what the pieces before it left
-  std::unique_ptr<PaddedProduct> padded;  // runs in place of both, on B as it is stored; null: it does not pay
+  std::shared_ptr<const Product> rest;  // adds to what the pieces before it left
+  std::unique_ptr<PaddedProduct>
+      padded;  // runs in place of both, on B as it is stored; null: it does not pay
 
   int64_t library_bytes() const {
     if (padded != nullptr) return padded->workspace_bytes();

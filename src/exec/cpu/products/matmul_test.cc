@@ -197,10 +197,10 @@ TEST_P(MatmulTest, SeveralPanels) {
 }
 
 // Operands with rows of a multiple of 512 elements, which are copied to longer ones where the library would read them as they
-// lie: one and several copies of terms, the last of fewer terms; counts of pieces that are copied and of one that is not.
+// lie: one and several copies of terms, the last of fewer terms; counts of one and several pieces.
 TEST_P(MatmulTest, RowsThatShareCaches) {
   for (const int64_t k : {70, 512, 1100}) {
-    for (const int64_t count : {48, 80, 112}) {
+    for (const int64_t count : {16, 80, 112}) {
       for (const bool transpose_b : {false, true}) {
         expect_product({.m = 112,
                         .n = 512,
@@ -277,7 +277,9 @@ TEST(MatmulWorkspace, HoldsSomeTermsOfACopy) {
       .m = 128, .n = 1024, .k = 4096, .dynamic = DynamicDimension::kM, .count_multiple = 16};
   const int64_t bytes = plan_matmul(shape)->workspace_bytes();
   EXPECT_LE(bytes, shape.k * shape.n * 4 / 4);
-  if (!has_blocked_layouts()) EXPECT_GE(bytes, 512 * padded_stride(shape.n) * 4);
+  if (!has_blocked_layouts()) {
+    EXPECT_GE(bytes, 512 * padded_stride(shape.n) * 4);
+  }
 }
 
 // The library's products of blocks take dense operands only.

@@ -15,7 +15,7 @@ constexpr int64_t kRowPadding = 16;
 // Terms that are copied at a time: the library sums up 256 between two passes over C, of a transposed A 96.
 constexpr int64_t kCopiedTerms = 512;
 // With fewer rows of A the copy takes longer than what it saves. Found by experiment with two threads of Zen 3.
-constexpr int64_t kLeastRows = 48;
+constexpr int64_t kLeastRows = 8;
 // The library copies operands itself for products that are larger than this in both ways; with tens of threads only for still
 // larger ones, which are left to it.
 constexpr double kLargestWithoutCopies = 0.0038;  // of 1 / m + 1 / n
