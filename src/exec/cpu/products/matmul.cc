@@ -34,6 +34,10 @@ int64_t align(int64_t bytes) {
 constexpr int64_t kRowsThatPayForBlocking = 512;
 constexpr int64_t kRowsThatPayForBlockingTransposed = 1024;
 
+// Products with fewer rows of A, in all, get no padded copy of B (padded_product.h): they would be faster, too, but a plan of so few
+// tokens has little beside the weights, and would feel its bytes.
+constexpr int64_t kRowsWorthACopy = 48;
+
 // Rows of A that are widened to fp32 at a time, so that they are still in cache when the product reads them.
 constexpr int64_t kPanelRows = 256;
 
@@ -260,7 +264,7 @@ class PiecewiseMatmul final : public Matmul {
       Piece& piece = pieces.emplace_back();
       piece.size = size;
       piece.move = move_of(product);
-      if (!cuts_sum_ && pays_to_pad(product)) {
+      if (!cuts_sum_ && shape_.m >= kRowsWorthACopy && pays_to_pad(product)) {
         piece.padded = std::make_unique<PaddedProduct>(product);
         continue;
       }

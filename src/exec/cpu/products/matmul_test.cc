@@ -278,7 +278,7 @@ TEST(MatmulWorkspace, HoldsSomeTermsOfACopy) {
   const int64_t bytes = plan_matmul(shape)->workspace_bytes();
   EXPECT_LE(bytes, shape.k * shape.n * 4 / 4);
   if (!has_blocked_layouts()) {
-    EXPECT_GE(bytes, 512 * padded_stride(shape.n) * 4);
+    EXPECT_GE(bytes, 256 * padded_stride(shape.n) * 4);
   }
 }
 

@@ -12,8 +12,8 @@ namespace {
 
 constexpr int64_t kConflictingRow = 512;  // elements, and multiples of it
 constexpr int64_t kRowPadding = 16;
-// Terms that are copied at a time: the library sums up 256 between two passes over C, of a transposed A 96.
-constexpr int64_t kCopiedTerms = 512;
+// Terms that are copied at a time: as many as the library sums up between two passes over C.
+constexpr int64_t kCopiedTerms = 256;
 // With fewer rows of A the copy takes longer than what it saves. Found by experiment with two threads of Zen 3.
 constexpr int64_t kLeastRows = 8;
 // The library copies operands itself for products that are larger than this in both ways; with tens of threads only for still
