@@ -257,7 +257,7 @@ ENTRIES = [
     Entry(
         "parallel_gpt2",
         "bench/parallel_gpt2.sh --modes dp,ddp --bf16 --per_device_train_batch_size 2 --max_steps 8 --link_bandwidths 10,1 --json",
-        20, 8, ("build/shoehorn", "texts"), most_runs=1,
+        60, 8, ("build/shoehorn", "texts"), most_runs=1,
     ),
     Entry(
         "slow_link_gpt2", "bench/slow_link.sh --bf16 --per_device_train_batch_size 1 --max_steps 4 --repeats 1 --json",
