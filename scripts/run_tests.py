@@ -5,8 +5,8 @@
 
 Each program's tests are dealt out into shares. Shares of all programs stand in one queue, the largest programs first, and
 as many run at a time as there are processors. Prints a line as a program ends, with the seconds of its shares together and
-the output of its tests that failed; in the end the tests of BUILD_DIR that took longest, why a test was skipped, what a failed one said
-first, and the sum: "N passed, N failed, N skipped".
+the output of its tests that failed; in the end the tests of BUILD_DIR that took longest, why a test was skipped, what a
+failed one said first, and the sum: "N passed, N failed, N skipped".
 
 Threads that wait give their processor up (OMP_WAIT_POLICY=passive unless it is set): several programs share them here.
 A share that has not ended after TEST_SECONDS (1,800) is ended, and the test that it was at has failed.

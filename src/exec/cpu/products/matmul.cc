@@ -113,8 +113,8 @@ struct Piece {
   std::shared_ptr<const Move> move;  // of the strip's B; where the sum is cut, of this piece's terms of it
   std::shared_ptr<const Product> first;
   std::shared_ptr<const Product> rest;  // adds to what the pieces before it left
-  std::unique_ptr<PaddedProduct>
-      padded;  // runs in place of both, on B as it is stored; null: it does not pay
+  // Runs in place of both, on B as it is stored; null: it does not pay.
+  std::unique_ptr<PaddedProduct> padded;
 
   int64_t library_bytes() const {
     if (padded != nullptr) return padded->workspace_bytes();
@@ -131,10 +131,9 @@ struct Strip {
 
 // The workspace has: B in the form that the products read; A of a piece in fp32, if it is stored in 16 bits
 // and the library multiplies only fp32; C of a piece and strip, if C has 16 bits in that case or there are
-// several strips; what the library asks for, and in front of it the copy of a padded product. What we widen has padded rows. If the
-// library wants column blocks, we repack B, a strip at a
-// time. Otherwise the library repacks all of B, and widens it on the way where it can (widens_fast). Else we widen B
-// first, into a part of its own.
+// several strips; what the library asks for, and in front of it the copy of a padded product. If the library
+// wants column blocks, we repack B, a strip at a time. Otherwise the library repacks all of B, and widens it on the
+// way where it can (widens_fast). Else we widen B first, into a part of its own. What we widen has padded rows.
 class PiecewiseMatmul final : public Matmul {
  public:
   PiecewiseMatmul(const MatmulShape& shape, bool widens) : shape_(shape), widens_(widens) {
