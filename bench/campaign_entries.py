@@ -279,12 +279,12 @@ ENTRIES = [
     Entry(
         "recompute_budget_gpt2", "bench/recompute_budget.py --model gpt2 --json -", 6, 8, ("build/shoehorn",), most_runs=1, exits=(0, 1),
     ),
-    Entry("predict_times", "bench/predict_times.py --calibrate --rounds 2 --json -", 15, 2, ("build/shoehorn",), most_runs=1),
+    Entry("predict_times", "bench/predict_times.py --calibrate --rounds 2 --json -", 11, 2, ("build/shoehorn",), most_runs=1),
     Entry(
-        "epoch_time", f"bench/epoch_time.py --calibrate --model_name_or_path .cache/minilm --train_file {MRPC} --json -", 8, 2,
+        "epoch_time", f"bench/epoch_time.py --calibrate --model_name_or_path .cache/minilm --train_file {MRPC} --json -", 12, 2,
         ("build/shoehorn", "minilm", "mrpc"), most_runs=1, exits=(0, 1),
     ),
-    Entry("fit_choice", "bench/fit_choice.py --calibrate --json -", 14, 4, ("build/shoehorn",), most_runs=1, exits=(0, 1)),
+    Entry("fit_choice", "bench/fit_choice.py --calibrate --json -", 32, 4, ("build/shoehorn",), most_runs=1, exits=(0, 1)),
     # It plans for a machine of the catalogue: the same numbers everywhere.
     Entry("catalog_ladder", "bench/catalog_ladder.py --json -", 0.2, 2, ("build/shoehorn",), most_runs=1),
     Entry("demo", "demo/run.sh build/shoehorn", 1.5, 2, ("build/shoehorn", "minilm", "fortunes"), output="demo"),

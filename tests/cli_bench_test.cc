@@ -291,9 +291,10 @@ TEST_F(CliBench, Batch) {
 
   // A budget for the first size ends the list behind it. (Planning the largest may take more than running it does.)
   const int64_t first = result["sizes"][0]["planned_bytes"];
-  as_json.insert(as_json.end(), {"--memory_budget", std::to_string(first + (int64_t{1} << 20))});
+  as_json.insert(as_json.end(),
+                 {"--max", "256", "--memory_budget", std::to_string(first + (int64_t{2} << 20))});
   const json tight = run_json(as_json);
-  EXPECT_LT(tight["sizes"].size(), 5U);
+  EXPECT_LT(tight["sizes"].size(), 9U);
   EXPECT_EQ(tight["sizes"].back()["outcome"], "does not fit");
 }
 

@@ -91,8 +91,10 @@ class CliFit : public CliTest {
   }
 };
 
+// Of a batch whose plans differ by more than the rest of the process does from run to run.
 TEST_F(CliFit, TheFlagsTakeWhatIsSaid) {
-  const std::vector<std::string> how = {"--effective_batch_size", "16", "--allow", "numerics"};
+  directory_.write("train.csv", labelled_csv(512, 4));
+  const std::vector<std::string> how = {"--effective_batch_size", "512", "--allow", "numerics"};
   const int64_t budget = budget_between(fit(how)["frontier"], 1, 2);
   const json found = fit_within(budget, how);
   const json& chosen = found["chosen"];
@@ -232,9 +234,11 @@ TEST_F(CliFit, WithoutClippingTheUpdateInTheBackwardChangesNoBit) {
   EXPECT_EQ(updates_in_backward("1"), 0);
 }
 
-// Whatever is printed is what `plan` says of these flags.
+// Whatever is printed is what `plan` says of these flags. Of a batch whose plans differ by more than the rest of the process does
+// from run to run.
 TEST_F(CliFit, EachRowIsPlannedExactly) {
-  const std::vector<std::string> batch = {"--effective_batch_size", "16"};
+  directory_.write("train.csv", labelled_csv(512, 4));
+  const std::vector<std::string> batch = {"--effective_batch_size", "512"};
   const int64_t budget = budget_between(fit(batch)["frontier"], 1, 2);
   const json found = fit(joined(batch, {"--memory_budget", std::to_string(budget)}));
   ASSERT_FALSE(found["chosen"].is_null());

@@ -18,7 +18,7 @@ BertConfig deep_bert() {
   BertConfig config = tiny_bert();
   config.hidden_size = 96;
   config.intermediate_size = 384;
-  config.num_hidden_layers = 8;
+  config.num_hidden_layers = 12;
   config.max_position_embeddings = 128;
   return config;
 }

@@ -625,9 +625,9 @@ class ChoicesOfFit(unittest.TestCase):
     def test_short_steps_are_measured_more_often(self):
         self.assertEqual([predict_times.steps_for(0.5, 4, seconds) for seconds in (0.001, 0.05, 2)], [100, 11, 4])
 
-    def test_an_epoch_is_compared_within_its_fastest_round(self):
-        rounds = [{"predicted": 20, "measured": 10}, {"predicted": 6, "measured": 8}]
-        self.assertEqual(epoch_time.fastest_of(rounds), ({"predicted": 6, "measured": 8}, -0.25))
+    def test_an_epoch_is_compared_within_each_round(self):
+        rounds = [{"predicted": 20, "measured": 10}, {"predicted": 6, "measured": 8}, {"predicted": 18, "measured": 16}]
+        self.assertEqual(epoch_time.medians_of(rounds), (18, 10, 0.125))
 
 
 class Loaded(unittest.TestCase):

@@ -14,7 +14,7 @@
 #include "exec/cpu/elementwise/columns.h"
 #include "exec/cpu/parallel.h"
 #include "exec/cpu/products/matmul_onednn.h"
-#include "exec/cpu/products/padded_product.h"
+#include "exec/cpu/products/sgemm_matmul.h"
 #include "exec/cpu/products/thin_product.h"
 #include "exec/cpu/simd/bf16_dots.h"
 
@@ -33,10 +33,6 @@ int64_t align(int64_t bytes) {
 // Found by experiment on AVX-512.
 constexpr int64_t kRowsThatPayForBlocking = 512;
 constexpr int64_t kRowsThatPayForBlockingTransposed = 1024;
-
-// Products with fewer rows of A, in all, get no padded copy of B (padded_product.h): they would be faster, too, but a plan of so few
-// tokens has little beside the weights, and would feel its bytes.
-constexpr int64_t kRowsWorthACopy = 48;
 
 // Rows of A that are widened to fp32 at a time, so that they are still in cache when the product reads them.
 constexpr int64_t kPanelRows = 256;
@@ -86,9 +82,7 @@ struct StoredRows {
   int64_t rows;
   int64_t columns;
 
-  // Once it is widened.
-  int64_t widened_stride() const { return padded_stride(columns); }
-  int64_t widened_bytes() const { return rows * widened_stride() * 4; }
+  int64_t widened_bytes() const { return rows * columns * 4; }
 };
 
 const std::byte* at(const void* base, int64_t elements, DType dtype) {
@@ -113,11 +107,8 @@ struct Piece {
   std::shared_ptr<const Move> move;  // of the strip's B; where the sum is cut, of this piece's terms of it
   std::shared_ptr<const Product> first;
   std::shared_ptr<const Product> rest;  // adds to what the pieces before it left
-  // Runs in place of both, on B as it is stored; null: it does not pay.
-  std::unique_ptr<PaddedProduct> padded;
 
   int64_t library_bytes() const {
-    if (padded != nullptr) return padded->workspace_bytes();
     return std::max({first->workspace_bytes(), rest->workspace_bytes(), move->workspace_bytes()});
   }
 };
@@ -131,13 +122,12 @@ struct Strip {
 
 // The workspace has: B in the form that the products read; A of a piece in fp32, if it is stored in 16 bits
 // and the library multiplies only fp32; C of a piece and strip, if C has 16 bits in that case or there are
-// several strips; what the library asks for, and in front of it the copy of a padded product. If the library
-// wants column blocks, we repack B, a strip at a time. Otherwise the library repacks all of B, and widens it on the
-// way where it can (widens_fast). Else we widen B first, into a part of its own. What we widen has padded rows.
+// several strips; and what the library asks for. If the library wants column blocks, we repack B, a strip at a
+// time. Otherwise the library repacks all of B, and widens it on the way where it can (widens_fast). Else we widen B first,
+// into a part of its own.
 class PiecewiseMatmul final : public Matmul {
  public:
   PiecewiseMatmul(const MatmulShape& shape, bool widens) : shape_(shape), widens_(widens) {
-    check_cut(shape);
     cuts_sum_ = shape.dynamic == DynamicDimension::kK;
     stages_ = widens && shape.result != DType::kF32;
     const int64_t columns = strip_columns();
@@ -149,7 +139,6 @@ class PiecewiseMatmul final : public Matmul {
     stages_ = stages_ || strips_.size() > 1;
     int64_t library_bytes = 0;
     for_each_piece([&](const Piece& piece) {
-      CHECK(piece.padded == nullptr || !stages_, "a product in strips, or staged, that is padded");
       library_bytes = std::max(library_bytes, piece.library_bytes());
       widens_b_ = widens_b_ || (we_widen_b() && !piece.move->is_column_blocks());
       b_offset_ = std::max(b_offset_, align(piece.move->moved_bytes()));
@@ -166,10 +155,6 @@ class PiecewiseMatmul final : public Matmul {
 
   void compile() const override {
     for_each_piece([](const Piece& piece) {
-      if (piece.padded != nullptr) {
-        piece.padded->compile();
-        return;
-      }
       piece.move->compile();
       piece.first->compile();
       piece.rest->compile();
@@ -206,20 +191,18 @@ class PiecewiseMatmul final : public Matmul {
   // Of one piece of the cut dimension and `columns` of B's columns; its C is dense.
   ProductShape product_of(int64_t columns, int64_t size) const {
     const StoredRows a = stored_a(size), b = stored_b(shape_.k);
-    const int64_t stride_a = widens_ ? a.widened_stride() : a.columns;
-    const int64_t stride_b = we_widen_b() ? b.widened_stride() : b.columns;
     return {.m = cuts_sum_ ? shape_.m : size,
             .n = columns,
             .k = cuts_sum_ ? size : shape_.k,
-            .row_stride_a = shape_.transpose_a ? 1 : stride_a,
-            .column_stride_a = shape_.transpose_a ? stride_a : 1,
-            .row_stride_b = shape_.transpose_b ? 1 : stride_b,
-            .column_stride_b = shape_.transpose_b ? stride_b : 1,
+            .row_stride_a = shape_.transpose_a ? 1 : a.columns,
+            .column_stride_a = shape_.transpose_a ? a.columns : 1,
+            .row_stride_b = shape_.transpose_b ? 1 : b.columns,
+            .column_stride_b = shape_.transpose_b ? b.columns : 1,
             .operands = widens_ ? DType::kF32 : shape_.operands,
             .result = widens_ ? DType::kF32 : shape_.result,
             .bias = shape_.bias,
             .accumulate = shape_.accumulate,
-            .blocks_for_rows = has_blocked_layouts() && shape_.m >= rows_that_pay() ? shape_.m : 0};
+            .blocks_for_rows = shape_.m >= rows_that_pay() ? shape_.m : 0};
   }
 
   // A of `size` of the cut dimension; of a sum that many terms.
@@ -263,10 +246,6 @@ class PiecewiseMatmul final : public Matmul {
       Piece& piece = pieces.emplace_back();
       piece.size = size;
       piece.move = move_of(product);
-      if (!cuts_sum_ && shape_.m >= kRowsWorthACopy && pays_to_pad(product)) {
-        piece.padded = std::make_unique<PaddedProduct>(product);
-        continue;
-      }
       piece.first = plan_product(product);
       product.accumulate = true;
       piece.rest = cuts_sum_ ? plan_product(product) : piece.first;
@@ -328,11 +307,6 @@ class PiecewiseMatmul final : public Matmul {
       const Piece& piece = strip.pieces[i];
       const void* a_piece = widened(at(a, done * shape_.k, shape_.operands), piece.size, scratch);
       auto* c_rows = const_cast<std::byte*>(at(c, done * shape_.n, shape_.result));
-      if (piece.padded != nullptr) {
-        piece.padded->run(static_cast<const float*>(a_piece), static_cast<const float*>(b), bias,
-                          reinterpret_cast<float*>(c_rows), scratch + library_offset_);
-        return;
-      }
       if (!stages_) {
         piece.first->run(a_piece, moved_b, bias, c_rows, scratch + library_offset_);
         return;
@@ -392,7 +366,7 @@ class PiecewiseMatmul final : public Matmul {
     widen_rows({.dtype = shape_.operands,
                 .rows = stored.rows,
                 .columns = stored.columns,
-                .stride = stored.widened_stride(),
+                .stride = stored.columns,
                 .x = from,
                 .y = reinterpret_cast<float*>(to)});
   }
@@ -430,7 +404,13 @@ std::shared_ptr<const Matmul> plan_matmul(const MatmulShape& shape) {
     if (thin_form(shape)) {
       matmul = make_thin_product(shape, has_fast_bf16_dots() && has_products_of(DType::kBF16));
     } else {
-      matmul = std::make_shared<const PiecewiseMatmul>(shape, !has_products_of(shape.operands));
+      check_cut(shape);
+      const bool widens = !has_products_of(shape.operands);
+      if (has_blocked_layouts()) {
+        matmul = std::make_shared<const PiecewiseMatmul>(shape, widens);
+      } else {
+        matmul = make_sgemm_matmul(shape);
+      }
     }
   }
   return matmul;
@@ -449,6 +429,7 @@ void release_unused_matmuls() {
 }
 
 int64_t rows_of_full_panels(DType operands) {
+  if (!has_blocked_layouts()) return sgemm_rows_of_full_panels(operands);
   if (!has_products_of(operands)) return std::lcm(kPanelRows, kPanelTerms);
   return operands == DType::kF32 ? kPanelTerms : 1;  // products of 16 bits have no panels
 }

@@ -1,9 +1,10 @@
 // Matrix products on the CPU: C[M, N] = op(A)·op(B) (+ bias[N]), row-major, fp32 accumulation.
 //
 // A product is planned once for its largest shape, and run with a run-time count of rows (M) or of the summed
-// dimension (K). The library's products have fixed shapes. So a full count runs as one product; any other is
-// cut into pieces of 2^i or 3·2^i times the count's multiple, largest first. Sizes for which the library wants a
-// result of each of many threads, and too much memory for them, are left out; a full count may then be cut, too.
+// dimension (K). Without AVX-512 the library's sgemm takes any count (sgemm_matmul.h). With it the library's products have fixed
+// shapes: a full count runs as one product; any other is cut into pieces of 2^i or 3·2^i times the count's multiple, largest
+// first. Sizes for which the library wants a result of each of many threads, and too much memory for them, are left out; a
+// full count may then be cut, too.
 // plan_matmul() tells the workspace, for the threads of the OpenMP team at that time; compile() makes the machine
 // code of every piece; run() allocates nothing of size.
 //

@@ -1,5 +1,5 @@
-// Rates of the products of an encoder's layer: forward, gradient of the input, gradient of the weight; fp32 and
-// bf16 as this machine multiplies it. Arguments: outputs and inputs of the weight; tokens. Counters are operations a second.
+// Rates of the products of an encoder's layer, and of a decoder's with fewer keys and values than queries: forward, gradient of the
+// input, gradient of the weight; fp32 and bf16 as this machine multiplies it. Arguments: outputs and inputs of the weight; tokens. Counters are operations a second.
 #include <benchmark/benchmark.h>
 
 #include <vector>
@@ -66,6 +66,8 @@ void weights(benchmark::internal::Benchmark* benchmark) {
   for (const int64_t tokens : {128, 256, 512, 2048}) {
     benchmark->Args({2304, 768, tokens})->Args({768, 768, tokens})->Args({3072, 768, tokens});
     benchmark->Args({768, 3072, tokens})->Args({4096, 1024, tokens})->Args({1024, 4096, tokens});
+    benchmark->Args({960, 576, tokens})->Args({576, 576, tokens})->Args({3072, 576, tokens});
+    benchmark->Args({576, 1536, tokens});
   }
   benchmark->UseRealTime();
 }

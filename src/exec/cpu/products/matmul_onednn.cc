@@ -142,44 +142,6 @@ std::unique_ptr<Implementation> make(const ShapeType& shape, const ProductShape&
 // A thread's copies of operands take 951,904 bytes or fewer (oneDNN 2.6.3).
 constexpr int64_t kCopyBytes = int64_t{1} << 20;
 
-// Without AVX-512 the library makes the code of its products when the first one runs: here, so that it is there when what
-// the process holds is measured. Its copies of operands would stay in the heap, between other blocks, and make it grow; as
-// mappings of their own they go back to the system each time.
-void run_first_product() {
-  if (includes(dnnl::cpu_isa::avx512_core)) return;
-  mallopt(M_MMAP_THRESHOLD, kCopyBytes / 4);
-  constexpr int64_t kSize = 64;
-  std::vector<float> a(kSize * kSize), b(kSize * kSize), c(kSize * kSize);
-  for (const bool transposes_a : {false, true}) {
-    for (const bool transposes_b : {false, true}) {
-      const ProductShape shape{.m = kSize,
-                               .n = kSize,
-                               .k = kSize,
-                               .row_stride_a = transposes_a ? 1 : kSize,
-                               .column_stride_a = transposes_a ? kSize : 1,
-                               .row_stride_b = transposes_b ? 1 : kSize,
-                               .column_stride_b = transposes_b ? kSize : 1,
-                               .operands = DType::kF32,
-                               .result = DType::kF32,
-                               .bias = false,
-                               .accumulate = false,
-                               .blocks_for_rows = 0};
-      const dnnl::matmul::primitive_desc description =
-          describe_product(shape, stored_b(shape, shape.operands));
-      std::vector<std::byte> scratch(static_cast<size_t>(size_of(description.scratchpad_desc())));
-      const memory from_a(description.src_desc(), cpu_engine(), a.data());
-      const memory from_b(description.weights_desc(), cpu_engine(), b.data());
-      const memory to_c(description.dst_desc(), cpu_engine(), c.data());
-      const memory scratchpad(description.scratchpad_desc(), cpu_engine(), scratch.data());
-      execute(dnnl::matmul(description),
-              std::array<dnnl_exec_arg_t, 4>{{{DNNL_ARG_SRC, from_a.get()},
-                                              {DNNL_ARG_WEIGHTS, from_b.get()},
-                                              {DNNL_ARG_DST, to_c.get()},
-                                              {DNNL_ARG_SCRATCHPAD, scratchpad.get()}}});
-    }
-  }
-}
-
 template <typename Shape, typename Made>
 using Known = std::map<Shape, std::shared_ptr<const Made>>;
 
@@ -213,8 +175,6 @@ struct Product::Implementation {
 
   void compile() {
     check_room_for_code();
-    static std::once_flag once;
-    std::call_once(once, run_first_product);
     const dnnl::matmul::primitive_desc description = describe();
     primitive = dnnl::matmul(description);
     a = memory(description.src_desc(), cpu_engine(), nullptr);
@@ -393,6 +353,44 @@ bool widens_fast(DType stored) {
 
 bool has_blocked_layouts() {
   return includes(dnnl::cpu_isa::avx512_core);
+}
+
+// The library makes the code of sgemm when the first one runs: here, so that it is there when what the process holds is
+// measured. Its copies of operands would stay in the heap, between other blocks, and make it grow; as mappings of their own
+// they go back to the system each time.
+void prepare_sgemm() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    check_room_for_code();
+    mallopt(M_MMAP_THRESHOLD, kCopyBytes / 4);
+    constexpr int64_t kSize = 64;
+    const std::vector<float> operand(kSize * kSize);
+    std::vector<float> result(kSize * kSize);
+    for (const bool transpose_a : {false, true}) {
+      for (const bool transpose_b : {false, true}) {
+        run_sgemm({.m = kSize,
+                   .n = kSize,
+                   .k = kSize,
+                   .transpose_a = transpose_a,
+                   .transpose_b = transpose_b,
+                   .row_stride_a = kSize,
+                   .row_stride_b = kSize,
+                   .accumulate = false,
+                   .a = operand.data(),
+                   .b = operand.data(),
+                   .c = result.data()});
+      }
+    }
+  });
+}
+
+void run_sgemm(const Sgemm& product) {
+  const auto letter = [](bool transposed) { return transposed ? 'T' : 'N'; };
+  const dnnl_status_t status =
+      dnnl_sgemm(letter(product.transpose_a), letter(product.transpose_b), product.m, product.n, product.k,
+                 1.0F, product.a, product.row_stride_a, product.b, product.row_stride_b,
+                 product.accumulate ? 1.0F : 0.0F, product.c, product.n);
+  CHECK(status == dnnl_success, "a product failed with status {}", static_cast<int>(status));
 }
 
 }  // namespace shoehorn::cpu

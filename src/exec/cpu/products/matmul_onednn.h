@@ -1,4 +1,4 @@
-// oneDNN's products of fixed shape, and the reordering of a right operand into the library's blocked layout.
+// oneDNN's products of fixed shape, the reordering of a right operand into the library's blocked layout, and its sgemm.
 // Private to matmul*.cc.
 #pragma once
 
@@ -76,8 +76,23 @@ std::shared_ptr<const Move> plan_move(const MoveShape& shape);
 bool widens_fast(DType stored);
 
 // Whether there are layouts of B that make products faster than B as stored: with AVX-512. Without it the only one that the
-// library prefers is a dense [K, N], which is no faster.
+// library prefers is a dense [K, N], which is no faster, and its products are calls of sgemm.
 bool has_blocked_layouts();
+
+// C = op(A)·op(B), or C += op(A)·op(B), in fp32; C [M, N] is dense.
+struct Sgemm {
+  int64_t m, n, k;                     // one or more
+  bool transpose_a;                    // A is stored [K, M]
+  bool transpose_b;                    // B is stored [N, K]
+  int64_t row_stride_a, row_stride_b;  // elements, as stored
+  bool accumulate;
+  const float* a;
+  const float* b;
+  float* c;
+};
+// Call it before run_sgemm(), from one thread only. Repeated calls do nothing.
+void prepare_sgemm();
+void run_sgemm(const Sgemm& product);
 
 // Forgets those that nobody else holds.
 void release_unused_products();

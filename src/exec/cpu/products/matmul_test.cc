@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "exec/cpu/kernel_testing.h"
-#include "exec/cpu/products/padded_product.h"
+#include "exec/cpu/products/matmul_onednn.h"
 #include "exec/cpu/storage.h"
 
 namespace shoehorn::cpu {
@@ -278,14 +278,8 @@ TEST(MatmulWorkspace, HoldsSomeTermsOfACopy) {
   const int64_t bytes = plan_matmul(shape)->workspace_bytes();
   EXPECT_LE(bytes, shape.k * shape.n * 4 / 4);
   if (!has_blocked_layouts()) {
-    EXPECT_GE(bytes, 256 * padded_stride(shape.n) * 4);
+    EXPECT_EQ(bytes, 256 * (shape.n + 16) * 4);
   }
-}
-
-// The library's products of blocks take dense operands only.
-TEST(PaddedStride, IsThatOfDenseRowsWhereThereAreBlocks) {
-  EXPECT_EQ(padded_stride(1024), has_blocked_layouts() ? 1024 : 1040);
-  EXPECT_EQ(padded_stride(768), 768);
 }
 
 // Sums so long, for results of so few columns, that oneDNN would make a result of each thread.
