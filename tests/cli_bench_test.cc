@@ -96,8 +96,8 @@ TEST_F(CliBench, FlagsOfARungStandAsTheyAre) {
 }
 
 TEST_F(CliBench, WhatDoesNotFitIsShown) {
-  const std::vector<std::string> quick = {"bench", "ladder", "--quick", "--rungs", "batch_4,accumulation",
-                                          "--json"};
+  const std::vector<std::string> quick = {"bench",   "ladder", "--quick",   "--rungs", "batch_4,accumulation",
+                                          "--steps", "2",      "--repeats", "1",       "--json"};
   const json free = run_json(quick);
   const int64_t larger = free["rungs"][0]["plan"]["peak_bytes"];
   const int64_t smaller = free["rungs"][1]["plan"]["peak_bytes"];

@@ -9,28 +9,61 @@
 
 namespace shoehorn {
 
+namespace {
+
+WindowSchedule schedule_of(const Dataset& dataset, const BatchOptions& options) {
+  return WindowSchedule({.samples = dataset.epoch_size(),
+                         .micro_batch_size = options.micro_batch_size,
+                         .gradient_accumulation_steps = options.gradient_accumulation_steps,
+                         .drop_last = options.drop_last,
+                         .ramp = options.ramp});
+}
+
+// Windows that are packed ahead, the one in use included.
+int64_t stages_of(const WindowSchedule& schedule, const BatchOptions& options, int64_t num_workers,
+                  int64_t prefetch_factor) {
+  if (num_workers < 0) throw user_error("[dataloader_num_workers] expected at least 0, got {}", num_workers);
+  if (prefetch_factor < 1)
+    throw user_error("[dataloader_prefetch_factor] expected at least 1, got {}", prefetch_factor);
+  if (num_workers == 0) return 0;
+  // No more windows can be ahead than there are in an epoch.
+  return std::min(prefetch_factor,
+                  options.ramp.empty() ? schedule.steps_in(0) : schedule.micro_batches_per_epoch());
+}
+
+// Of this rank, in a window.
+int64_t micro_batches_of_stage(const WindowSchedule& schedule, const BatchOptions& options) {
+  return ceil_divide(std::min(options.gradient_accumulation_steps, schedule.micro_batches_per_epoch()),
+                     int64_t{options.world_size});
+}
+
+}  // namespace
+
+WindowNeeds window_needs(const Dataset& dataset, const BatchOptions& options, int64_t num_workers,
+                         int64_t prefetch_factor) {
+  WindowNeeds needs{.capacity = micro_batch_capacity(dataset, options)};
+  const WindowSchedule schedule = schedule_of(dataset, options);
+  needs.staging_bytes = stages_of(schedule, options, num_workers, prefetch_factor) *
+                        micro_batches_of_stage(schedule, options) *
+                        micro_batch_bytes(needs.capacity, dataset.label_shape());
+  return needs;
+}
+
 WindowIterator::WindowIterator(const Dataset& dataset, Sampler sampler, const BatchOptions& options,
                                int64_t num_workers, int64_t prefetch_factor)
     : dataset_(dataset),
       sampler_(std::move(sampler)),
       options_(options),
-      capacity_(micro_batch_capacity(dataset, options)),
-      schedule_({.samples = dataset.epoch_size(),
-                 .micro_batch_size = options.micro_batch_size,
-                 .gradient_accumulation_steps = options.gradient_accumulation_steps,
-                 .drop_last = options.drop_last,
-                 .ramp = options.ramp}) {
+      schedule_(schedule_of(dataset, options)) {
+  const WindowNeeds needs = window_needs(dataset, options, num_workers, prefetch_factor);
+  capacity_ = needs.capacity;
+  staging_bytes_ = needs.staging_bytes;
   CHECK(sampler_.size() == dataset.epoch_size(), "a sampler of {} samples for a data set of {}",
         sampler_.size(), dataset.epoch_size());
-  if (num_workers < 0) throw user_error("[dataloader_num_workers] expected at least 0, got {}", num_workers);
-  if (prefetch_factor < 1)
-    throw user_error("[dataloader_prefetch_factor] expected at least 1, got {}", prefetch_factor);
   order_.resize(static_cast<size_t>(sampler_.size()));
-  if (num_workers == 0) return;
-  // No more windows can be ahead than there are in an epoch.
-  const int64_t most = options.ramp.empty() ? schedule_.steps_in(0) : schedule_.micro_batches_per_epoch();
-  stages_.resize(static_cast<size_t>(std::min(prefetch_factor, most)));
-  for (Stage& stage : stages_) stage.micro_batches.resize(static_cast<size_t>(stage_micro_batches()));
+  stages_.resize(static_cast<size_t>(stages_of(schedule_, options, num_workers, prefetch_factor)));
+  for (Stage& stage : stages_)
+    stage.micro_batches.resize(static_cast<size_t>(micro_batches_of_stage(schedule_, options)));
 }
 
 WindowIterator::~WindowIterator() {
@@ -46,16 +79,6 @@ WindowIterator::~WindowIterator() {
 void WindowIterator::set_class_weights(std::vector<float> weights) {
   CHECK(!worker_.joinable(), "weights of classes while windows are made");
   class_weights_ = std::move(weights);
-}
-
-int64_t WindowIterator::stage_micro_batches() const {
-  return ceil_divide(std::min(options_.gradient_accumulation_steps, schedule_.micro_batches_per_epoch()),
-                     int64_t{options_.world_size});
-}
-
-int64_t WindowIterator::staging_bytes() const {
-  return static_cast<int64_t>(stages_.size()) * stage_micro_batches() *
-         micro_batch_bytes(capacity_, dataset_.label_shape());
 }
 
 void WindowIterator::stage_in(std::span<std::byte> memory) {

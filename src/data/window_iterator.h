@@ -57,9 +57,19 @@ struct Window {
   bool last_of_epoch = false;
 };
 
+// What windows need besides their order, which takes 8 bytes a sample: a search that plans hundreds of runs makes no order.
+struct WindowNeeds {
+  BatchCapacity capacity = {};  // of any micro-batch
+  int64_t staging_bytes = 0;    // of the windows that are packed ahead; 0 without a worker
+};
+
+// UserError: an option out of range, a sample longer than pad_to_max_length, drop_last that leaves nothing.
+WindowNeeds window_needs(const Dataset& dataset, const BatchOptions& options, int64_t num_workers = 0,
+                         int64_t prefetch_factor = 2);
+
 class WindowIterator {
  public:
-  // UserError: an option out of range, a sample longer than pad_to_max_length, drop_last that leaves nothing.
+  // UserError: as window_needs().
   WindowIterator(const Dataset& dataset, Sampler sampler, const BatchOptions& options,
                  int64_t num_workers = 0, int64_t prefetch_factor = 2);
   ~WindowIterator();
@@ -73,7 +83,7 @@ class WindowIterator {
   const BatchCapacity& capacity() const { return capacity_; }
 
   // Size of the staging memory that the worker needs; 0 without a worker.
-  int64_t staging_bytes() const;
+  int64_t staging_bytes() const { return staging_bytes_; }
   // Lends the memory, aligned for the elements of a batch, and starts the worker.
   void stage_in(std::span<std::byte> memory);
 
@@ -102,7 +112,6 @@ class WindowIterator {
   Window describe(int64_t update_step) const;
   int64_t sequences_before(const Window& window, int64_t place) const;
   void pack(const Window& window, int64_t index, MicroBatch& destination) const;
-  int64_t stage_micro_batches() const;
   Stage& stage_of(int64_t update_step) { return stages_[static_cast<size_t>(update_step) % stages_.size()]; }
   void work();
 
@@ -111,6 +120,7 @@ class WindowIterator {
   BatchOptions options_;
   BatchCapacity capacity_;
   WindowSchedule schedule_;
+  int64_t staging_bytes_ = 0;
   std::vector<float> class_weights_;
 
   std::vector<int64_t> order_;  // the epoch's order; the worker reads it while busy_

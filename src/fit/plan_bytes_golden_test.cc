@@ -13,7 +13,6 @@
 #include "io/json_file.h"
 #include "model/task.h"
 #include "models/registry.h"
-#include "session/batching.h"
 #include "train/planned_run.h"
 
 namespace shoehorn {
@@ -99,8 +98,7 @@ json bytes_of(const Model& model, const Setting& setting, const std::shared_ptr<
   validate(args);
   Dataset data =
       Dataset::alike(args.per_device_train_batch_size, args.max_seq_length, model.task().label_shape());
-  const auto windows = make_windows(args, data);
-  SessionOptions options = session_options_of(model, args, {.train = &data}, windows.get());
+  SessionOptions options = session_options_of(model, args, {.train = &data});
   options.backend = backend;
   const Session session(model, std::move(options));
   json arenas = json::object();

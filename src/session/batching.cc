@@ -60,19 +60,31 @@ Sampler sampler_of(const TrainingArguments& args, const Dataset& dataset) {
   return Sampler(options, dataset.size());
 }
 
+// The first of replicas packs for all.
+int64_t workers_of(const TrainingArguments& args, int32_t rank) {
+  return are_replicas(args) && rank > 0 ? 0 : args.dataloader_num_workers;
+}
+
+int64_t prefetch_factor_of(const TrainingArguments& args) {
+  return args.dataloader_prefetch_factor.value_or(2);
+}
+
 }  // namespace
 
 std::unique_ptr<WindowIterator> make_windows(const TrainingArguments& args, const Dataset& dataset,
                                              int32_t rank) {
   return std::make_unique<WindowIterator>(dataset, sampler_of(args, dataset), batch_options(args, rank),
-                                          are_replicas(args) && rank > 0 ? 0 : args.dataloader_num_workers,
-                                          args.dataloader_prefetch_factor.value_or(2));
+                                          workers_of(args, rank), prefetch_factor_of(args));
 }
 
-void make_room_for(const WindowIterator& windows, const TrainingArguments& args, SessionOptions& options) {
-  options.train = windows.capacity();
+WindowNeeds window_needs_of(const TrainingArguments& args, const Dataset& dataset, int32_t rank) {
+  return window_needs(dataset, batch_options(args, rank), workers_of(args, rank), prefetch_factor_of(args));
+}
+
+void make_room_for(const WindowNeeds& windows, const TrainingArguments& args, SessionOptions& options) {
+  options.train = windows.capacity;
   options.train.longest_sequence = std::max(options.train.longest_sequence, padding_of(args));
-  options.staging_bytes = windows.staging_bytes();
+  options.staging_bytes = windows.staging_bytes;
   options.staging_space = args.dataloader_pin_memory ? AddressSpace::kPinnedHost : AddressSpace::kHost;
 }
 

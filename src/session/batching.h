@@ -25,8 +25,10 @@ TrainingSteps steps_of(const TrainingArguments& args, int64_t samples);
 // The effective batches of a run. `dataset` must outlive the iterator.
 std::unique_ptr<WindowIterator> make_windows(const TrainingArguments& args, const Dataset& dataset,
                                              int32_t rank = 0);
+// What they need, without making them.
+WindowNeeds window_needs_of(const TrainingArguments& args, const Dataset& dataset, int32_t rank = 0);
 // What they need of a session: programs for any micro-batch, and room for those that are packed ahead.
-void make_room_for(const WindowIterator& windows, const TrainingArguments& args, SessionOptions& options);
+void make_room_for(const WindowNeeds& windows, const TrainingArguments& args, SessionOptions& options);
 
 // UserError naming `which` data ("training", "evaluation") if a sample is longer than the model's positions,
 // a token is not in its vocabulary, a label does not fit its task, or training samples have no labels.

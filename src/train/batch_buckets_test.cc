@@ -70,7 +70,7 @@ class Buckets : public ::testing::TestWithParam<BucketSetting> {
     const auto windows = make_windows(args, dataset);
     SessionOptions options;
     options.step = step_options_of(args);
-    make_room_for(*windows, args, options);
+    make_room_for(window_needs_of(args, dataset), args, options);
     options.evaluation = batch_capacity_of(dataset, 4, 0);
     options.smaller_train = std::move(smaller_train);
     options.smaller_evaluation = std::move(smaller_evaluation);

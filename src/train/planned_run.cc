@@ -25,14 +25,13 @@ bool has_samples(const Dataset* dataset) {
 }  // namespace
 
 SessionOptions session_options_of(const Model& model, const TrainingArguments& args, const RunData& data,
-                                  WindowIterator* windows) {
+                                  int32_t rank) {
   SessionOptions session;
   session.threads = static_cast<int>(args.num_threads.value_or(0));
   session.step = step_options_of(args);
   session.step.class_weights = class_weights_of(args, model.task(), data.train);
-  if (windows != nullptr) {
-    windows->set_class_weights(session.step.class_weights);
-    make_room_for(*windows, args, session);
+  if (has_samples(data.train)) {
+    make_room_for(window_needs_of(args, *data.train, rank), args, session);
   } else {
     session.kind = RunKind::kEvaluate;
   }
@@ -44,18 +43,15 @@ SessionOptions session_options_of(const Model& model, const TrainingArguments& a
   return session;
 }
 
-SessionOptions session_options_of(const Model& model, const TrainingArguments& args, const RunData& data) {
-  const std::unique_ptr<WindowIterator> windows =
-      has_samples(data.train) ? make_windows(args, *data.train) : nullptr;
-  return session_options_of(model, args, data, windows.get());
-}
-
 PlannedRun::PlannedRun(const Model& model, const TrainingArguments& args, RunData data,
                        PlannedRunOptions options)
     : model_(model), args_(args), data_(data), keeps_optimizer_(options.optimizer.has_value()) {
   const int32_t rank = options.ranks ? options.ranks->rank() : 0;
-  if (has_samples(data.train)) windows_ = make_windows(args, *data.train, rank);
-  SessionOptions session = session_options_of(model, args, data, windows_.get());
+  SessionOptions session = session_options_of(model, args, data, rank);
+  if (has_samples(data.train)) {
+    windows_ = make_windows(args, *data.train, rank);
+    windows_->set_class_weights(session.step.class_weights);
+  }
   session.backend = std::move(options.backend);
   session.step.ranks.rank = rank;
   if (options.ranks) {

@@ -43,12 +43,9 @@ struct PlannedRunOptions {
   bool has_smaller_plan = false;
 };
 
-// The session of a run; `windows` are the effective batches of one that trains, which are told the weights of classes,
-// else null.
+// The session of a run, on rank `rank` of args.world_size. Data without samples are none.
 SessionOptions session_options_of(const Model& model, const TrainingArguments& args, const RunData& data,
-                                  WindowIterator* windows);
-// The same with windows of its own, to be planned only. Data without samples are none.
-SessionOptions session_options_of(const Model& model, const TrainingArguments& args, const RunData& data);
+                                  int32_t rank = 0);
 
 // UserError that names `ulimit -l` and the bytes if fewer may be locked in memory than a run would lock.
 void check_lockable(int64_t bytes, int64_t lockable_bytes);

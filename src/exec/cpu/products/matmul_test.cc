@@ -24,9 +24,8 @@ struct Matrix {
   Matrix(DType type, int64_t count, uint32_t seed)
       : dtype(type), bytes(static_cast<size_t>(count * dtype_bytes(type))) {
     std::mt19937 generator(seed);
-    std::normal_distribution<float> normal;
     for (int64_t i = 0; i < count; ++i) {
-      const float value = normal(generator);
+      const float value = static_cast<float>(generator()) * 0x1p-31F - 1;  // of [-1, 1]
       with_storage(dtype, [&](auto element) {
         write_element(value, &element);
         std::memcpy(&bytes[static_cast<size_t>(i) * sizeof(element)], &element, sizeof(element));
@@ -43,6 +42,28 @@ struct Matrix {
     return value;
   }
 };
+
+// Of a row of C, sums of double products, and of their magnitudes.
+struct RowSums {
+  std::vector<double> sum, magnitude;
+};
+
+RowSums row_sums(const MatmulShape& shape, const Matrix& a, const Matrix& b, int64_t row, int64_t k) {
+  RowSums sums{std::vector<double>(static_cast<size_t>(shape.n)),
+               std::vector<double>(static_cast<size_t>(shape.n))};
+  for (int64_t i = 0; i < k; ++i) {
+    const double left =
+        a.values[static_cast<size_t>(shape.transpose_a ? i * shape.m + row : row * shape.k + i)];
+    const double* right = &b.values[static_cast<size_t>(shape.transpose_b ? i : i * shape.n)];
+    const int64_t stride = shape.transpose_b ? shape.k : 1;
+    for (size_t column = 0; column < sums.sum.size(); ++column) {
+      const double term = left * right[static_cast<int64_t>(column) * stride];
+      sums.sum[column] += term;
+      sums.magnitude[column] += std::abs(term);
+    }
+  }
+  return sums;
+}
 
 // Runs the product for `count` and compares every element of C, those behind the count included, which stay
 // as they were.
@@ -71,6 +92,7 @@ void expect_product(const MatmulShape& shape, int64_t count) {
   for (int64_t i = 0; i < kGuard / 2; ++i)
     ASSERT_EQ(workspace[bytes + i], std::byte{0xFF}) << "written behind the workspace";
   for (int64_t row = 0; row < shape.m; ++row) {
+    const RowSums sums = row < m ? row_sums(shape, a, b, row, k) : RowSums{};
     for (int64_t column = 0; column < shape.n; ++column) {
       const int64_t at = row * shape.n + column;
       const double before = c.values[static_cast<size_t>(at)];
@@ -78,19 +100,11 @@ void expect_product(const MatmulShape& shape, int64_t count) {
         ASSERT_EQ(c[at], before) << "row " << row << " is behind the count";
         continue;
       }
-      double sum = shape.accumulate ? before : 0;
-      double magnitude = std::abs(sum);
-      if (shape.bias) {
-        sum += bias.values[static_cast<size_t>(column)];
-        magnitude += std::abs(bias.values[static_cast<size_t>(column)]);
-      }
-      for (int64_t i = 0; i < k; ++i) {
-        const double term =
-            a.values[static_cast<size_t>(shape.transpose_a ? i * shape.m + row : row * shape.k + i)] *
-            b.values[static_cast<size_t>(shape.transpose_b ? column * shape.k + i : i * shape.n + column)];
-        sum += term;
-        magnitude += std::abs(term);
-      }
+      const double initial = shape.accumulate ? before : 0;
+      const double added = shape.bias ? bias.values[static_cast<size_t>(column)] : 0;
+      const double sum = initial + added + sums.sum[static_cast<size_t>(column)];
+      const double magnitude =
+          std::abs(initial) + std::abs(added) + sums.magnitude[static_cast<size_t>(column)];
       // Each addition rounds once; their errors grow at most with the number of terms.
       double tolerance = 0x1p-24 * static_cast<double>(k + 2) * magnitude;
       if (shape.result != DType::kF32)
