@@ -137,6 +137,8 @@ std::vector<CalibrationStep> calibration_steps(bool is_quick) {
   add_precisions(steps, "encoder 256, 16 x 128", small, batch_of(16, 128));
   const SharedModel base = small_encoder(2, 768, 16384);
   add_precisions(steps, "encoder 768, 1 x 128", base, batch_of(1, 128));
+  // Without it steps of so few tokens would be predicted a fifth too long.
+  add_precisions(steps, "encoder 768, 1 x 64", base, batch_of(1, 64));
   add_precisions(steps, "gpt2 768, 1 x 256", one_layer_gpt2(768, 8192), batch_of(1, 256));
   add_precisions(steps, "llama 576, 1 x 512", one_layer_llama({576, 1536, 9, 3}, 16384), batch_of(1, 512));
   const SharedModel large = small_encoder(2, 1024, 4096);

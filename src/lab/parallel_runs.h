@@ -49,7 +49,7 @@ struct ParallelRun {
   int64_t process_bytes = 0;  // the first rank's peak
   // Of the steps after the first; none where there is no other.
   std::optional<double> step_seconds = {};
-  // Of the first rank's messages beside its computation (analysis/message_overlap.h); none where there are none.
+  // Of the slowest rank's messages beside its computation (train/rank_waits.h); none where there are none.
   std::optional<double> done_share = {}, early_share = {}, hidden_share = {};
 
   bool is_measured() const { return outcome == RunOutcome::kMeasured; }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "analysis/message_overlap.h"
 #include "ranks/communicator.h"
 
 namespace shoehorn {
@@ -17,6 +18,9 @@ struct Straggler {
 
 // The rank that waited least, of the seconds that each rank waited; not empty.
 Straggler straggler_of(const std::vector<double>& waited_seconds);
+
+// Of what each rank measured, not empty: that of the rank which hid the most. It is the slowest; what it waits for is the link.
+MessageOverlap overlap_of_slowest(const std::vector<MessageOverlap>& ranks);
 
 // A line that names the straggler of a run, of which ranks waited so long; empty where it cost less than a twentieth of the
 // run.

@@ -28,5 +28,15 @@ TEST(RankWaits, AStragglerIsNamedWhereItCostsTime) {
   EXPECT_EQ(format_straggler(ranks, {0, 0.0}, 0.0), "");
 }
 
+// The first rank is ahead of the second and waits for it; the second waits for nobody.
+TEST(MessageOverlapOfRanks, IsThatOfTheSlowest) {
+  const MessageOverlap ahead{.bytes = 100, .done_bytes = 20, .early_bytes = 80, .hidden_bytes = 20};
+  const MessageOverlap behind{.bytes = 100, .done_bytes = 70, .early_bytes = 80, .hidden_bytes = 72};
+  EXPECT_EQ(overlap_of_slowest({ahead, behind}).hidden_share(), 0.9);
+  EXPECT_EQ(overlap_of_slowest({behind, ahead}).hidden_share(), 0.9);
+  const MessageOverlap late{.bytes = 100, .done_bytes = 10}, later{.bytes = 100, .done_bytes = 30};
+  EXPECT_EQ(overlap_of_slowest({late, later, late}).done_share(), 0.3) << "none could be hidden";
+}
+
 }  // namespace
 }  // namespace shoehorn

@@ -116,9 +116,10 @@ void add_script_metrics(Metrics& metrics, const std::string& split, int64_t samp
 }
 
 void add_profile_metrics(Metrics& metrics, const StepProfile& profile) {
-  if (profile.recorded_steps() == 0) return;
-  metrics[kProfiledStepMetric] = profile.median_step_seconds();
-  const MessageOverlap overlap = profile.message_overlap();
+  if (profile.recorded_steps() > 0) metrics[kProfiledStepMetric] = profile.median_step_seconds();
+}
+
+void add_overlap_metrics(Metrics& metrics, const MessageOverlap& overlap) {
   if (overlap.bytes <= 0) return;
   metrics[kDoneShareMetric] = overlap.done_share();
   metrics[kEarlyShareMetric] = overlap.early_share();

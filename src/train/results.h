@@ -16,11 +16,13 @@
 namespace shoehorn {
 
 class StepProfile;
+struct MessageOverlap;
 
 // What the first of several ranks sends in a step, as planned (Session::sent_bytes_in_step).
 inline constexpr const char* kSentBytesMetric = "train_sent_bytes_in_step";
-// Of --profile: the median of its steps; and of several ranks, which share of the bytes that go around beside the computation was sent
-// when the backward ended, was complete before that, and of the latter was hidden (analysis/message_overlap.h).
+// Of --profile: the median of its steps; and of the slowest of several ranks, which share of the bytes that go around beside the
+// computation was sent when the backward ended, was complete before that, and of the latter was hidden
+// (analysis/message_overlap.h).
 inline constexpr const char* kProfiledStepMetric = "train_profiled_step_seconds";
 inline constexpr const char* kDoneShareMetric = "train_messages_done_share";
 inline constexpr const char* kEarlyShareMetric = "train_messages_early_share";
@@ -37,8 +39,10 @@ Metrics speed_metrics(const std::string& split, double runtime_seconds, int64_t 
 // evaluation of a language model `perplexity`, which is SPLIT_perplexity, under the name that run_clm gives it.
 void add_script_metrics(Metrics& metrics, const std::string& split, int64_t samples);
 
-// These of a profile; those of messages where there are any, and the last one where some could be hidden.
+// The median of the profiled steps, where there are any.
 void add_profile_metrics(Metrics& metrics, const StepProfile& profile);
+// Those of messages where there are any, and the last one where some could be hidden.
+void add_overlap_metrics(Metrics& metrics, const MessageOverlap& overlap);
 
 // "***** train metrics *****" and one aligned line per metric, sorted by name, as Trainer.log_metrics prints
 // them: keys with _mem_ in MB (2^20), _runtime as h:mm:ss.cc, total_flos in GF (2^30), other floats with 4

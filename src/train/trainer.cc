@@ -578,7 +578,7 @@ void Trainer::report_shares(Metrics& metrics) const {
   say(fmt::format("of {} samples: {}", format_count(position_.samples_consumed), fmt::join(shares, ", ")));
 }
 
-// How long ranks waited for each other since training began.
+// How long ranks waited for each other since training began, and of a profile what of the messages was hidden.
 void Trainer::report_waits(Metrics& metrics, double seconds) const {
   Communicator& ranks = *options_.ranks;
   const std::vector<double> waited = gather_values(ranks, ranks.waited_seconds() - waited_before_);
@@ -587,6 +587,9 @@ void Trainer::report_waits(Metrics& metrics, double seconds) const {
   metrics["train_slowest_rank"] = int64_t{straggler.rank};
   metrics["train_slowest_rank_cost_share"] = seconds > 0 ? straggler.seconds / seconds : 0;
   if (const std::string line = format_straggler(ranks, straggler, seconds); !line.empty()) say(line);
+  if (run_->profile() != nullptr)
+    add_overlap_metrics(metrics,
+                        overlap_of_slowest(gather_values(ranks, run_->profile()->message_overlap())));
 }
 
 // The results and the reports. Those of a stopped run are no entry of its log, which goes on when it is resumed.

@@ -139,7 +139,8 @@ std::unique_ptr<Implementation> make(const ShapeType& shape, const ProductShape&
   }
 }
 
-// A thread's copies of operands take 951,904 bytes or fewer (oneDNN 2.6.3).
+// A thread's copies of operands take 951,904 bytes or fewer (oneDNN 2.6.3). Where results are few and threads tens, the threads of
+// a sum have a second result instead, which is smaller than all their copies and does not grow with the sum.
 constexpr int64_t kCopyBytes = int64_t{1} << 20;
 
 template <typename Shape, typename Made>
