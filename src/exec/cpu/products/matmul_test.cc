@@ -307,7 +307,7 @@ TEST_P(MatmulTest, LongSumsOnManyThreads) {
                     .dynamic = DynamicDimension::kK,
                     .count_multiple = 16};
   release_unused_matmuls();
-  with_threads(kThreads, [&] {
+  testing::with_threads(kThreads, [&] {
     for (const auto& [accumulate, count] : {std::pair{false, shape.k - 16}, std::pair{true, shape.k}}) {
       shape.accumulate = accumulate;
       EXPECT_LT(plan_matmul(shape)->workspace_bytes(), kThreads * shape.m * shape.n * 4);
