@@ -10,6 +10,7 @@
 #include "exec/cpu/losses/loss.h"
 #include "exec/cpu/losses/vocabulary_rows.h"
 #include "exec/cpu/storage.h"
+#include "exec/cpu/workspace_parts.h"
 
 namespace shoehorn::cpu {
 
@@ -32,12 +33,6 @@ constexpr double kFlopsPerByte = 10;
 constexpr double kFlopsPerByteOf16Bits = 40;
 // Of an element that is read in 16 bits, written and read in float32.
 constexpr double kWidenedBytes = 10;
-
-constexpr int64_t kPartAlignment = 64;
-
-int64_t align(int64_t bytes) {
-  return round_up(bytes, kPartAlignment);
-}
 
 // Of so many tokens, for each block, at most `most`: about as many in each, since few rows make slow products. A number of
 // rows that products take in one piece: 2^i or 3 · 2^i times the multiple, or the most.
@@ -93,7 +88,7 @@ VocabularyLoss::Parts VocabularyLoss::lay_out(Work work, int64_t rows) const {
   int64_t end = 0;
   const auto place = [&end](int64_t bytes) {
     const int64_t begin = end;
-    end += align(bytes);
+    end += part_bytes(bytes);
     return begin;
   };
   const bool is_wide = operands_ == DType::kF32;

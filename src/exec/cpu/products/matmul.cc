@@ -17,16 +17,11 @@
 #include "exec/cpu/products/sgemm_matmul.h"
 #include "exec/cpu/products/thin_product.h"
 #include "exec/cpu/simd/bf16_dots.h"
+#include "exec/cpu/workspace_parts.h"
 
 namespace shoehorn::cpu {
 
 namespace {
-
-constexpr int64_t kPartAlignment = 64;  // of what a workspace is made of
-
-int64_t align(int64_t bytes) {
-  return round_up(bytes, kPartAlignment);
-}
 
 // From this many rows of A on, repacking B into the library's blocked layout is worth its cost: each moved element of B
 // serves 2·M operations. A B that is stored [N, K] works nearly as well without repacking, unless it is widened on the way.
@@ -85,10 +80,6 @@ struct StoredRows {
   int64_t widened_bytes() const { return rows * columns * 4; }
 };
 
-const std::byte* at(const void* base, int64_t elements, DType dtype) {
-  return static_cast<const std::byte*>(base) + elements * dtype_bytes(dtype);
-}
-
 void check_cut(const MatmulShape& shape) {
   CHECK(shape.dynamic != DynamicDimension::kM || !shape.transpose_a,
         "rows of a transposed operand cannot be cut");
@@ -141,13 +132,13 @@ class PiecewiseMatmul final : public Matmul {
     for_each_piece([&](const Piece& piece) {
       library_bytes = std::max(library_bytes, piece.library_bytes());
       widens_b_ = widens_b_ || (we_widen_b() && !piece.move->is_column_blocks());
-      b_offset_ = std::max(b_offset_, align(piece.move->moved_bytes()));
+      b_offset_ = std::max(b_offset_, part_bytes(piece.move->moved_bytes()));
     });
     const int64_t largest = strips_.front().pieces.front().size;
     const int64_t terms = cuts_sum_ ? largest : shape.k;
-    a_offset_ = b_offset_ + (widens_b_ ? align(stored_b(terms).widened_bytes()) : 0);
-    c_offset_ = a_offset_ + (widens ? align(stored_a(largest).widened_bytes()) : 0);
-    library_offset_ = c_offset_ + (stages_ ? align(largest * strips_.front().columns * 4) : 0);
+    a_offset_ = b_offset_ + (widens_b_ ? part_bytes(stored_b(terms).widened_bytes()) : 0);
+    c_offset_ = a_offset_ + (widens ? part_bytes(stored_a(largest).widened_bytes()) : 0);
+    library_offset_ = c_offset_ + (stages_ ? part_bytes(largest * strips_.front().columns * 4) : 0);
     workspace_bytes_ = library_offset_ + library_bytes;
   }
 
@@ -293,8 +284,9 @@ class PiecewiseMatmul final : public Matmul {
     serve(count, [&](size_t i, int64_t done) {
       const Piece& piece = strip.pieces[i];
       const Product& product = done == 0 ? *piece.first : *piece.rest;
-      const void* a_piece = widened(at(a, done * shape_.m, shape_.operands), piece.size, scratch);
-      const void* b_piece = moved(strip, piece, piece.size, at(b, done * shape_.n, shape_.operands), scratch);
+      const void* a_piece = widened(element_at(a, done * shape_.m, shape_.operands), piece.size, scratch);
+      const void* b_piece =
+          moved(strip, piece, piece.size, element_at(b, done * shape_.n, shape_.operands), scratch);
       product.run(a_piece, b_piece, nullptr, c, scratch + library_offset_);
     });
   }
@@ -305,8 +297,8 @@ class PiecewiseMatmul final : public Matmul {
     if (bias != nullptr) bias += strip.first;
     serve(count, [&](size_t i, int64_t done) {
       const Piece& piece = strip.pieces[i];
-      const void* a_piece = widened(at(a, done * shape_.k, shape_.operands), piece.size, scratch);
-      auto* c_rows = const_cast<std::byte*>(at(c, done * shape_.n, shape_.result));
+      const void* a_piece = widened(element_at(a, done * shape_.k, shape_.operands), piece.size, scratch);
+      auto* c_rows = const_cast<std::byte*>(element_at(c, done * shape_.n, shape_.result));
       if (!stages_) {
         piece.first->run(a_piece, moved_b, bias, c_rows, scratch + library_offset_);
         return;
@@ -328,13 +320,14 @@ class PiecewiseMatmul final : public Matmul {
                     std::byte* scratch) const {
     if (piece.move->is_column_blocks()) {
       const int64_t row_stride = shape_.transpose_b ? shape_.k : shape_.n;
-      make_column_blocks({.dtype = shape_.operands,
-                          .k = k,
-                          .n = strip.columns,
-                          .transposed = shape_.transpose_b,
-                          .row_stride = row_stride,
-                          .b = at(b, strip.first * (shape_.transpose_b ? row_stride : 1), shape_.operands),
-                          .blocks = reinterpret_cast<float*>(scratch)});
+      make_column_blocks(
+          {.dtype = shape_.operands,
+           .k = k,
+           .n = strip.columns,
+           .transposed = shape_.transpose_b,
+           .row_stride = row_stride,
+           .b = element_at(b, strip.first * (shape_.transpose_b ? row_stride : 1), shape_.operands),
+           .blocks = reinterpret_cast<float*>(scratch)});
       return scratch;
     }
     if (widens_b_) {
@@ -405,9 +398,8 @@ std::shared_ptr<const Matmul> plan_matmul(const MatmulShape& shape) {
       matmul = make_thin_product(shape, has_fast_bf16_dots() && has_products_of(DType::kBF16));
     } else {
       check_cut(shape);
-      const bool widens = !has_products_of(shape.operands);
       if (has_blocked_layouts()) {
-        matmul = std::make_shared<const PiecewiseMatmul>(shape, widens);
+        matmul = std::make_shared<const PiecewiseMatmul>(shape, !has_products_of(shape.operands));
       } else {
         matmul = make_sgemm_matmul(shape);
       }

@@ -9,12 +9,11 @@
 #include "exec/cpu/elementwise/columns.h"
 #include "exec/cpu/parallel.h"
 #include "exec/cpu/products/matmul_onednn.h"
+#include "exec/cpu/workspace_parts.h"
 
 namespace shoehorn::cpu {
 
 namespace {
-
-constexpr int64_t kPartAlignment = 64;  // of what a workspace is made of
 
 // Rows of A, or terms of a sum, that are widened to fp32 at a time, so that they are still in cache when the product reads them.
 constexpr int64_t kPanelRows = 256;
@@ -38,16 +37,8 @@ constexpr int64_t kRowsWorthACopy = 48;
 // larger ones, which are left to it.
 constexpr double kLargestWithoutCopies = 0.0038;  // of 1 / m + 1 / n
 
-int64_t align(int64_t bytes) {
-  return round_up(bytes, kPartAlignment);
-}
-
 int64_t laid_out_stride(int64_t columns) {
   return columns % kConflictingRow == 0 ? columns + kRowPadding : columns;
-}
-
-const std::byte* at(const void* base, int64_t elements, DType dtype) {
-  return static_cast<const std::byte*>(base) + elements * dtype_bytes(dtype);
 }
 
 // C[rows, n] begins with the bias, or gets it added.
@@ -76,12 +67,12 @@ class SgemmMatmul final : public Matmul {
                  ? cut
                  : std::min(cut, cuts_sum_ ? kPanelTerms : kPanelRows);
     if (widens_) {
-      a_offset_ = align(b_rows(panel_) * laid_out_stride(b_columns()) * 4);
-      c_offset_ = a_offset_ + align(a_rows(panel_) * laid_out_stride(a_columns()) * 4);
+      a_offset_ = part_bytes(b_rows(panel_) * laid_out_stride(b_columns()) * 4);
+      c_offset_ = a_offset_ + part_bytes(a_rows(panel_) * laid_out_stride(a_columns()) * 4);
     } else if (may_copy()) {
-      c_offset_ = align(std::min(kCopiedTerms, shape.k) * laid_out_stride(shape.n) * 4);
+      c_offset_ = part_bytes(std::min(kCopiedTerms, shape.k) * laid_out_stride(shape.n) * 4);
     }
-    workspace_bytes_ = c_offset_ + (stages_ ? align(panel_ * shape.n * 4) : 0);
+    workspace_bytes_ = c_offset_ + (stages_ ? part_bytes(panel_ * shape.n * 4) : 0);
   }
 
   int64_t workspace_bytes() const override { return workspace_bytes_; }
@@ -131,9 +122,9 @@ class SgemmMatmul final : public Matmul {
     for (int64_t done = 0; done < count; done += panel) {
       const int64_t terms = std::min(panel, count - done);
       Sgemm product = product_of(shape_.m, terms);
-      product.a =
-          widened(at(a, done * a_columns(), shape_.operands), terms, a_columns(), scratch + a_offset_);
-      product.b = widened(at(b, done * b_columns(), shape_.operands), terms, b_columns(), scratch);
+      product.a = widened(element_at(a, done * a_columns(), shape_.operands), terms, a_columns(),
+                          scratch + a_offset_);
+      product.b = widened(element_at(b, done * b_columns(), shape_.operands), terms, b_columns(), scratch);
       product.c = c;
       product.accumulate = shape_.accumulate || done > 0;
       run_sgemm(product);
@@ -146,10 +137,10 @@ class SgemmMatmul final : public Matmul {
     const int64_t panel = even_panel(count);
     for (int64_t done = 0; done < count; done += panel) {
       const int64_t rows = std::min(panel, count - done);
-      auto* c_rows = const_cast<std::byte*>(at(c, done * shape_.n, shape_.result));
+      auto* c_rows = const_cast<std::byte*>(element_at(c, done * shape_.n, shape_.result));
       Sgemm product = product_of(rows, shape_.k);
-      product.a =
-          widened(at(a, done * a_columns(), shape_.operands), a_rows(rows), a_columns(), scratch + a_offset_);
+      product.a = widened(element_at(a, done * a_columns(), shape_.operands), a_rows(rows), a_columns(),
+                          scratch + a_offset_);
       product.b = all_b;
       product.c = reinterpret_cast<float*>(stages_ ? scratch + c_offset_ : c_rows);
       product.accumulate = shape_.accumulate;
