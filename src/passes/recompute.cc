@@ -65,9 +65,10 @@ class Cloner {
 class Remaker {
  public:
   // `dropped`: the nodes of the set.
-  Remaker(Program& program, std::vector<bool> dropped)
+  Remaker(Program& program, std::vector<bool> dropped, const RankOptions& ranks)
       : program_(program),
         dropped_(std::move(dropped)),
+        ranks_(ranks),
         readers_(program.readers()),
         nodes_(program.nodes().size()) {}
 
@@ -90,12 +91,29 @@ class Remaker {
   }
 
  private:
+  // Whether ranks, which keep parts of a weight alone, would gather it once more for the sake of a node that runs again: outside of
+  // the layers, whose backward gathers theirs anyway.
+  bool takes_another_gather(const Node& node) const {
+    return ranks_.stage() == 3 && node.region.layer < 0 &&
+           std::any_of(
+               node.inputs.begin(), node.inputs.end(),
+               [this](ValueId input) { return input.valid() && is_gathered(input); });
+  }
+
+  bool is_gathered(ValueId input) const {
+    const NodeId producer = program_.value(input).producer;
+    const ValueId weight = is_weight_cast(program_, input) ? program_.node(producer).inputs[0] : input;
+    const StorageId storage = program_.value(weight).storage;
+    return storage.valid() && !program_.state().parameters_of(storage).empty() &&
+           program_.type(weight).shape.elements() > ranks_.zero_persistence_threshold;
+  }
+
   ValueId make(ValueId id, NodeId producer) {
     const Node original = program_.node(producer);
     if (original.region.phase != Phase::kForward) return {};
     if (dropped_[producer.at()]) return clone(id, producer);
     if (original.kind == OpKind::kView && again(original.inputs[0]).valid()) return clone(id, producer);
-    if (id != original.outputs[0]) return {};
+    if (id != original.outputs[0] || takes_another_gather(original)) return {};
     OpBuilder builder = builder_of_clones(program_, original);
     for (const auto recompute : op_info(original.kind).recompute) {
       const ValueId made = recompute(builder, original);
@@ -151,6 +169,7 @@ class Remaker {
 
   Program& program_;
   std::vector<bool> dropped_;
+  const RankOptions& ranks_;
   std::vector<std::vector<NodeId>> readers_;  // before anything is made again
   size_t nodes_;
   std::map<ValueId, ValueId> again_;
@@ -241,9 +260,10 @@ void recompute_groups(Program& program, const StepOptions& options) {
 
 }  // namespace
 
-void make_values_again(Program& program, const std::set<std::string>& recompute_set) {
+void make_values_again(Program& program, const std::set<std::string>& recompute_set,
+                       const RankOptions& ranks) {
   const size_t nodes = program.nodes().size();
-  Remaker remaker(program, nodes_of_set(program, recompute_set));
+  Remaker remaker(program, nodes_of_set(program, recompute_set), ranks);
   NewNodes before;
   for (size_t i = 0; i < nodes; ++i) {
     if (program.nodes()[i].region.phase == Phase::kForward) continue;
@@ -280,7 +300,7 @@ void recompute(ProgramFamily& family, const StepOptions& options) {
 
 void rematerialize(ProgramFamily& family, const StepOptions& options) {
   for (const ProgramId step : family.all(ProgramKind::kTrainStep))
-    make_values_again(family.program(step), options.recompute_set);
+    make_values_again(family.program(step), options.recompute_set, options.ranks);
 }
 
 }  // namespace shoehorn

@@ -11,7 +11,8 @@
 // `rematerialize` recomputes single outputs instead: those that are cheap to compute from values that the
 // backward reads anyway, or from other such outputs (activation functions, norms, dropout, embeddings); and
 // those of a recompute set (passes/recompute_set.h), by running the nodes that made them again, back to what is kept.
-// What is made again stands directly before what reads it first.
+// What is made again stands directly before what reads it first. Where weights are gathered for each use (passes/zero.h,
+// stage 3), an output that would take a table once more is kept.
 //
 // Exact: clones call the same kernel on the same inputs, and dropout masks are counter-based. Memory: the
 // activations of one group at a time. Time: at most one more forward (a third of a step).
@@ -30,8 +31,9 @@ int64_t layers_of_a_group(const Program& program, const StepOptions& options);
 void recompute(ProgramFamily& family, const StepOptions& options);
 void rematerialize(ProgramFamily& family, const StepOptions& options);
 
-// What `rematerialize` does to one program, with this set.
-void make_values_again(Program& program, const std::set<std::string>& recompute_set);
+// What `rematerialize` does to one program of such ranks, with this set.
+void make_values_again(Program& program, const std::set<std::string>& recompute_set,
+                       const RankOptions& ranks);
 
 // The set that recomputes what `recompute` does: of each group of layers but the last what the backward reads and no other
 // group does.

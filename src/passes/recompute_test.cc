@@ -139,6 +139,31 @@ TEST(Rematerialize, MakesChainsAgain) {
   }
 }
 
+// Where ranks keep parts of the tables, looking up again would gather them again; the layers' backward gathers theirs anyway.
+TEST(Rematerialize, GathersNoTableAgain) {
+  StepOptions options;
+  const auto made_again = [&](OpKind kind) {
+    return count(build(options).programs[0], kind, Phase::kRecompute);
+  };
+  const int64_t norms = made_again(OpKind::kLayerNormOutput);
+  options.ranks = {.world_size = 4, .zero_stage = 2, .zero_persistence_threshold = 0};
+  EXPECT_EQ(made_again(OpKind::kEmbedding), 3) << "whole in stage 2";
+  options.ranks.zero_stage = 3;
+  EXPECT_EQ(made_again(OpKind::kEmbedding), 0);
+  EXPECT_EQ(made_again(OpKind::kLayerNormOutput), norms - 1) << "the embeddings' norm has weights, too";
+  int64_t gathers_of_tables = 0;
+  const ProgramFamily family = build(options);
+  for (const Node& node : family.programs[0].nodes()) {
+    gathers_of_tables +=
+        node.kind == OpKind::kAllGather && node.region.component == Component::kEmbeddings ? 1 : 0;
+  }
+  EXPECT_EQ(gathers_of_tables, 2) << "the second of the norm's weight, for its backward";
+  options.precision = Precision::kFloat16;
+  EXPECT_EQ(made_again(OpKind::kEmbedding), 0);
+  options.ranks.zero_persistence_threshold = 1 << 30;
+  EXPECT_EQ(made_again(OpKind::kEmbedding), 3) << "small weights are kept whole";
+}
+
 // What is made from what had to be kept for it alone is not made again: the last norm below what is trained,
 // whose own backward does not run.
 TEST(Rematerialize, KeepsWhatNothingGivesAgain) {
