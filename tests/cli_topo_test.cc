@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "base/processors.h"
 #include "beside_program.h"
 #include "cli_support.h"
 #include "io/file.h"
@@ -155,6 +156,15 @@ TEST_F(CliTopo, RanksAreMeasuredForPlan) {
   const ProgramRun after = run({"plan", "--model_name_or_path", model(), "--world_size", "2"});
   EXPECT_TRUE(contains(after.output, "Messages by the link measured between 2 ranks on ")) << after.output;
   EXPECT_FALSE(plan({}).contains("message_seconds")) << "one rank has no link";
+  // Over a link that is given, copies are those of this host, of ranks that leave it no processor.
+  const auto counts_copies = [&](const std::string& threads) {
+    const ProgramRun slow = run({"plan", "--model_name_or_path", model(), "--world_size", "2",
+                                 "--num_threads", threads, "--link_bandwidth", "1"});
+    return contains(slow.output, "ranks have all processors, and copies take ");
+  };
+  const int64_t usable = processors().usable();
+  EXPECT_TRUE(counts_copies(std::to_string((usable + 1) / 2)));
+  EXPECT_EQ(counts_copies("1"), usable <= 2);
 }
 
 // A link that is given needs nobody to have measured it: at 1 Gbit/s a byte takes 8 ns.

@@ -97,6 +97,7 @@ void add_messages(const Program& program, double runs, const NodeSeconds& node_s
   // When each node is done, and each lane.
   std::vector<double> done(program.nodes().size(), 0);
   double computed = 0, sent = 0;
+  double owed = 0;  // of the processor's time for messages that are on their way
   for (size_t i = 0; i < program.nodes().size(); ++i) {
     const Node& node = program.nodes()[i];
     if (node.kind == OpKind::kView) continue;
@@ -106,14 +107,20 @@ void add_messages(const Program& program, double runs, const NodeSeconds& node_s
         begin = std::max(begin, done[maker.at()]);
     }
     if (sends_messages(node)) {
-      const double seconds = message_seconds({program, node}, time.link, senders);
+      const OpContext context{program, node};
+      const double seconds = message_seconds(context, time.link, senders);
       begin = std::max(begin, sent);  // one at a time
       sent = done[i] = begin + seconds;
-      if (node.lane == 0) computed = done[i];
+      if (node.lane == 0)
+        computed = done[i];
+      else
+        owed += std::min(seconds, most_sent_bytes(context) * time.link.processor_seconds_per_byte);
       time.seconds += runs * seconds;
     } else {
       const double seconds = node_seconds({program, node});
-      computed = done[i] = begin + seconds;
+      const double waited = begin - computed;
+      computed = done[i] = begin + std::max(0.0, owed - waited) + seconds;
+      owed = 0;
       time.computing_seconds += runs * seconds;
     }
   }
@@ -133,6 +140,7 @@ std::string format_message_time(const MessageTime& time) {
 
 nlohmann::json to_json(const MessageTime& time) {
   nlohmann::json link = link_to_json(time.link);
+  link["processor_seconds_per_byte"] = time.link.processor_seconds_per_byte;
   if (time.link.between_hosts) link["between_hosts"] = link_to_json(*time.link.between_hosts);
   return {{"link", std::move(link)},
           {"seconds", time.seconds},

@@ -3,8 +3,9 @@
 // A message of b bytes takes latency + b / bandwidth (Hockney, "The communication challenge for MPP", 1994). A collective
 // is a ring of them, one after the other (ops/ring.h); one that leaves a host takes as long as its messages between hosts. A
 // step is run on paper as the executor runs it: lane 0 computes, a collective of another lane begins when lane 0 has
-// finished what stands before it and the collective before it is done, and who reads what it makes waits. The lanes are taken
-// not to slow each other, though they share a host's memory, and where ranks have all of its processors these, too.
+// finished what stands before it and the collective before it is done, and who reads what it makes waits. Where ranks have all
+// processors of their host, what copies and adds messages takes its time from lane 0, unless that waits. The lanes are taken not
+// to slow each other otherwise, though they share a host's memory.
 #pragma once
 
 #include <functional>
@@ -32,6 +33,8 @@ struct RankLink {
   std::string source = {};  // "measured between 2 ranks on host-a", "--link_bandwidth"
   // Of ranks on several hosts; the above is then within a host. None: all messages go over the above.
   std::optional<HostLink> between_hosts = {};
+  // What sending a byte takes from the computation; 0 where ranks leave a processor to their messages, or nobody knows.
+  double processor_seconds_per_byte = 0;
 };
 
 // Whether so many Gbit/s are a link's: more than 0, and in bytes a number still.
@@ -70,8 +73,8 @@ NodeId maker_of(const Program& program, ValueId input);
 
 // "1.2 s of messages, 80 % of it beside the computation; 3.4 s without that"
 std::string format_message_time(const MessageTime& time);
-// {"link": {"latency_seconds", "bytes_per_second", "source", of several hosts "between_hosts"}, "seconds",
-// "computing_seconds", "hidden_share", "step_seconds_without_overlap"}
+// {"link": {"latency_seconds", "bytes_per_second", "source", "processor_seconds_per_byte", of several hosts "between_hosts"},
+// "seconds", "computing_seconds", "hidden_share", "step_seconds_without_overlap"}
 nlohmann::json to_json(const MessageTime& time);
 
 }  // namespace shoehorn

@@ -70,6 +70,38 @@ TEST_F(MessageTimeTest, CollectivesGoOneAfterTheOther) {
   EXPECT_DOUBLE_EQ(time().step_seconds, 4);
 }
 
+// Of the time that a message takes a processor, what lane 0 does not wait: half a second of the second node here, and of the third
+// nothing, for it waits as long.
+//
+// squares  [0 1]      squares [1  2.5]  found_inf [2.5 3.5]
+//              sum [1         2.5]
+TEST_F(MessageTimeTest, ComputingIsSlowedWhereMessagesHaveNoProcessor) {
+  const ValueId summed = sum(squares(), true);
+  squares();
+  read(summed);
+  const auto time = [&](double processor_seconds_per_byte) {
+    MessageTime time{.link = {.latency_seconds = 0.75,
+                              .bytes_per_second = 1e30,
+                              .processor_seconds_per_byte = processor_seconds_per_byte}};
+    add_messages(program_, 1, [](const OpContext&) { return 1.0; }, time);
+    return time;
+  };
+  constexpr double kSentBytes = sizeof(double);
+  EXPECT_DOUBLE_EQ(time(0.5 / kSentBytes).step_seconds, 3.5) << "it waits for the sum in any case";
+  EXPECT_DOUBLE_EQ(time(1 / kSentBytes).step_seconds, 4) << "longer than it would have waited";
+  EXPECT_DOUBLE_EQ(time(100).step_seconds, 4.5) << "no more than the message takes";
+  EXPECT_DOUBLE_EQ(time(100).hidden_share(), 0);
+  EXPECT_DOUBLE_EQ(time(100).computing_seconds, 3);
+}
+
+TEST_F(MessageTimeTest, AWaitGivesMessagesTheProcessor) {
+  read(sum(squares(), true));
+  MessageTime time{
+      .link = {.latency_seconds = 0.75, .bytes_per_second = 1e30, .processor_seconds_per_byte = 100}};
+  add_messages(program_, 1, [](const OpContext&) { return 1.0; }, time);
+  EXPECT_DOUBLE_EQ(time.step_seconds, 3.5);
+}
+
 using testing::RankedSession;
 
 TEST_F(RankedSession, OneRankSendsNothing) {

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/plural.h"
+#include "exec/backend/thread_count.h"
 #include "lab/link_measurement.h"
 #include "train/planned_run.h"
 
@@ -60,21 +61,33 @@ std::string hosts_text(const TrainingArguments& args, const Backend& backend) {
                      args.world_size, share);
 }
 
+// Of the ranks of a host, each with the threads of this process.
+bool have_all_processors(const TrainingArguments& args) {
+  const ThreadCount count = thread_count();
+  return ranks_of_host(args) * count.threads >= count.processors.usable();
+}
+
 std::string link_text(const RankLink& link) {
   const auto name = [](const std::string& source) {
     return source == kLinkFlag ? fmt::format("that {} says", source) : source;
   };
+  const double copying = link.processor_seconds_per_byte;
+  const std::string of_copies =
+      copying > 0
+          ? fmt::format("; ranks have all processors, and copies take {:.2g} ns a byte from computing",
+                        1e9 * copying)
+          : "";
   if (!link.between_hosts)
-    return fmt::format("Messages by the link {}: {}\n", name(link.source), format_link(link));
+    return fmt::format("Messages by the link {}: {}{}\n", name(link.source), format_link(link), of_copies);
   const HostLink& between = *link.between_hosts;
   const std::string within =
       link.source == between.source
           ? "no other is known within a host"
           : fmt::format("within a host by the link {}: {}", name(link.source), format_link(link));
   return fmt::format(
-      "Messages between hosts by the link {}: {}; {}\n", name(between.source),
+      "Messages between hosts by the link {}: {}; {}{}\n", name(between.source),
       format_link({.latency_seconds = between.latency_seconds, .bytes_per_second = between.bytes_per_second}),
-      within);
+      within, of_copies);
 }
 
 }  // namespace
@@ -121,7 +134,11 @@ PlannedLink planned_link(const CommandOptions& options, const TrainingArguments&
   if (args.world_size == 1) return {};
   const bool on_several_hosts = ranks_of_host(args) < args.world_size;
   LoadedLink known = known_link(machine, on_several_hosts && !given);
+  // Within a host all that a message takes, as measured, is copies and sums.
+  const double copying = known.link ? 1 / known.link->bytes_per_second : 0;
   if (given) known.link = with_given(std::move(known.link), *given, on_several_hosts);
+  if (known.link && machine.backend->can_run() && have_all_processors(args))
+    known.link->processor_seconds_per_byte = copying;
   std::string text =
       hosts_text(args, *machine.backend) + (known.link ? link_text(*known.link) : known.notice);
   return {.link = std::move(known.link), .text = std::move(text)};

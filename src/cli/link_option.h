@@ -26,7 +26,8 @@ struct PlannedLink {
 
 // Of a plan of ranks: as given, else for this machine as measured from this host (lab/link_measurement.h), for one of the catalogue by
 // its data sheet. Of ranks on several hosts (--ranks_per_host) the flags give the link between these. The text says who is on which
-// host, too. Nothing of one rank. UserError for a link that is none.
+// host, too. Of ranks with threads for all processors of their host, computing is slowed by copies as `shoehorn topo` measured them.
+// Nothing of one rank. UserError for a link that is none.
 PlannedLink planned_link(const CommandOptions& options, const TrainingArguments& args,
                          const PlannedMachine& machine);
 
