@@ -165,6 +165,13 @@ TEST_F(CliTopo, RanksAreMeasuredForPlan) {
   const int64_t usable = processors().usable();
   EXPECT_TRUE(counts_copies(std::to_string((usable + 1) / 2)));
   EXPECT_EQ(counts_copies("1"), usable <= 2);
+  // So does a search for ranks whose launcher makes the link so slow.
+  setenv("SHOEHORN_LINK", "0.001 125000000", 1);
+  const nlohmann::json launched = plan({"--world_size", "2"});
+  unsetenv("SHOEHORN_LINK");
+  EXPECT_EQ(
+      launched.at("message_seconds"),
+      plan({"--world_size", "2", "--link_bandwidth", "1", "--link_latency", "1000"}).at("message_seconds"));
 }
 
 // A link that is given needs nobody to have measured it: at 1 Gbit/s a byte takes 8 ns.

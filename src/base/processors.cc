@@ -81,6 +81,11 @@ std::string allowed_processor_list() {
   return list.empty() ? "unknown" : list;
 }
 
+const std::string& first_processor_list() {
+  static const std::string list = allowed_processor_list();
+  return list;
+}
+
 std::vector<int64_t> parse_number_list(std::string_view text) {
   std::vector<int64_t> numbers;
   while (!text.empty()) {

@@ -40,6 +40,8 @@ Processors processors(const std::filesystem::path& root = "/");
 
 // Those that the CPU affinity and cpuset of this process allow, as "0-3,8"; "unknown" where the system does not say.
 std::string allowed_processor_list();
+// The same at the first call, which a process makes before it binds itself to fewer.
+const std::string& first_processor_list();
 
 // What the whole machine runs now, from /proc/loadavg; a container usually sees the machine's figures.
 struct MachineLoad {

@@ -23,6 +23,7 @@
 #include "cli/evaluate_model.h"
 #include "cli/find_fit.h"
 #include "cli/fit_on_ranks.h"
+#include "cli/link_option.h"
 #include "cli/model_source.h"
 #include "cli/notice_printer.h"
 #include "cli/output_lines.h"
@@ -37,7 +38,6 @@
 #include "io/directory_lock.h"
 #include "io/file.h"
 #include "io/json_file.h"
-#include "lab/link_measurement.h"
 #include "ranks/main_rank_work.h"
 #include "ranks/rank_launcher.h"
 #include "ranks/shared_processors.h"
@@ -91,15 +91,10 @@ void check_old_checkpoints(const TrainingArguments& args) {
   }
 }
 
-// Predicts, for ranks that choose what nobody gave, the steps of samples with such lengths on this machine and over the link that
-// `shoehorn topo` measured.
+// Predicts, for ranks that choose what nobody gave, the steps of samples with such lengths on this machine and over their link.
 std::function<std::optional<double>(const Session& session)> rank_step_seconds(const TrainingArguments& args,
                                                                                const Dataset& samples) {
-  const bool is_open = has_open_gathering(args);
-  // Where hosts have other numbers of ranks, nobody says which messages leave them.
-  const bool on_several_hosts = ranks_of_host(args) < args.world_size;
-  const std::optional<RankLink> link =
-      is_open && args.ranks_per_host ? load_link(on_several_hosts).link : std::nullopt;
+  const std::optional<RankLink> link = has_open_gathering(args) ? link_of_run(args) : std::nullopt;
   if (!link) return {};
   std::optional<SampleLengths> lengths;
   if (!args.pad_to_max_length && samples.size() > 0)

@@ -8,6 +8,7 @@
 #include "base/plural.h"
 #include "exec/backend/thread_count.h"
 #include "lab/link_measurement.h"
+#include "ranks/launched_rank.h"
 #include "train/planned_run.h"
 
 namespace shoehorn {
@@ -61,10 +62,29 @@ std::string hosts_text(const TrainingArguments& args, const Backend& backend) {
                      args.world_size, share);
 }
 
+// The link that `launch --link_bandwidth` makes its ranks wait for.
+std::optional<RankLink> launched_link() {
+  const std::optional<LinkPace> pace = launched_pace();
+  if (!pace) return std::nullopt;
+  return RankLink{.latency_seconds = pace->latency_seconds,
+                  .bytes_per_second = pace->bytes_per_second,
+                  .source = kLinkFlag};
+}
+
 // Of the ranks of a host, each with the threads of this process.
 bool have_all_processors(const TrainingArguments& args) {
   const ThreadCount count = thread_count();
   return ranks_of_host(args) * count.threads >= count.processors.usable();
+}
+
+// Of ranks on this machine: `given`, else as measured, with what copies take of the computation.
+std::optional<RankLink> link_here(std::optional<RankLink> measured, const std::optional<RankLink>& given,
+                                  const TrainingArguments& args) {
+  // Within a host all that a message takes, as measured, is copies and sums.
+  const double copying = measured && have_all_processors(args) ? 1 / measured->bytes_per_second : 0;
+  if (given) measured = with_given(std::move(measured), *given, ranks_of_host(args) < args.world_size);
+  if (measured) measured->processor_seconds_per_byte = copying;
+  return measured;
 }
 
 std::string link_text(const RankLink& link) {
@@ -130,18 +150,25 @@ std::optional<RankLink> given_link(const CommandOptions& options) {
 
 PlannedLink planned_link(const CommandOptions& options, const TrainingArguments& args,
                          const PlannedMachine& machine) {
-  const std::optional<RankLink> given = given_link(options);
+  std::optional<RankLink> given = given_link(options);
   if (args.world_size == 1) return {};
+  const bool is_here = machine.backend->can_run();
+  if (!given && is_here) given = launched_link();
   const bool on_several_hosts = ranks_of_host(args) < args.world_size;
   LoadedLink known = known_link(machine, on_several_hosts && !given);
-  // Within a host all that a message takes, as measured, is copies and sums.
-  const double copying = known.link ? 1 / known.link->bytes_per_second : 0;
-  if (given) known.link = with_given(std::move(known.link), *given, on_several_hosts);
-  if (known.link && machine.backend->can_run() && have_all_processors(args))
-    known.link->processor_seconds_per_byte = copying;
+  if (is_here)
+    known.link = link_here(std::move(known.link), given, args);
+  else if (given)
+    known.link = with_given(std::move(known.link), *given, on_several_hosts);
   std::string text =
       hosts_text(args, *machine.backend) + (known.link ? link_text(*known.link) : known.notice);
   return {.link = std::move(known.link), .text = std::move(text)};
+}
+
+std::optional<RankLink> link_of_run(const TrainingArguments& args) {
+  if (!args.ranks_per_host) return std::nullopt;
+  const bool on_several_hosts = ranks_of_host(args) < args.world_size;
+  return link_here(load_link(on_several_hosts).link, launched_link(), args);
 }
 
 MpiMemory planned_mpi_memory(const TrainingArguments& args, bool is_here) {

@@ -31,6 +31,10 @@ struct PlannedLink {
 PlannedLink planned_link(const CommandOptions& options, const TrainingArguments& args,
                          const PlannedMachine& machine);
 
+// Of ranks that run: as `launch --link_bandwidth` makes it, else as measured. Nothing where hosts have other numbers of ranks: then
+// nobody says which messages leave them.
+std::optional<RankLink> link_of_run(const TrainingArguments& args);
+
 // What MPI adds to the memory of each rank, which are not there; `is_here`: of a plan for this machine.
 MpiMemory planned_mpi_memory(const TrainingArguments& args, bool is_here);
 

@@ -30,7 +30,7 @@ std::string differences(const nlohmann::json& theirs, const nlohmann::json& ours
 
 nlohmann::json calibration_fingerprint(const MachineProfile& machine, const std::string& commit) {
   return {{"cpu", machine.cpu},         {"isa", machine.isa}, {"products", machine.products},
-          {"threads", machine.threads}, {"commit", commit},   {"processors", allowed_processor_list()}};
+          {"threads", machine.threads}, {"commit", commit},   {"processors", first_processor_list()}};
 }
 
 std::filesystem::path calibration_path(const nlohmann::json& fingerprint) {

@@ -11,7 +11,7 @@
 
 namespace shoehorn {
 
-// {"cpu", "isa", "products" (the library), "threads", "processors" (the list that the affinity allows), "commit"}: times
+// {"cpu", "isa", "products" (the library), "threads", "processors" (first_processor_list()), "commit"}: times
 // hold for one processor, library, set of threads and program.
 nlohmann::json calibration_fingerprint(const MachineProfile& machine, const std::string& commit);
 

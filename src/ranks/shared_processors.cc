@@ -52,6 +52,7 @@ int64_t ranks_on_own_processors(Communicator& ranks) {
 }
 
 std::string bind_to_share(Communicator& ranks, int64_t least_processors) {
+  first_processor_list();
   const std::vector<std::string> places = places_of(ranks);
   const auto own = places.begin() + ranks.rank();
   const int64_t sharing = std::ranges::count(places, *own);

@@ -15,7 +15,7 @@ int64_t ranks_on_own_processors(Communicator& ranks);
 // Binds this process to its share of the processors that it has with other ranks: threads that it starts from now on run there.
 // hwloc cuts them so that those of a share are near each other. Returns the share, as "0-3"; empty where nothing is
 // bound: the rank has its own already, ranks are more than processors, the share has fewer than `least_processors`, or there is
-// no hwloc. All ranks call it.
+// no hwloc. first_processor_list() stays what it was before. All ranks call it.
 std::string bind_to_share(Communicator& ranks, int64_t least_processors = 1);
 
 }  // namespace shoehorn

@@ -51,7 +51,9 @@ TEST(SharedProcessors, BoundRanksHaveTheirOwn) {
 // What each rank is bound to, and how many it shares that with behind it.
 std::vector<std::string> shares_of(int32_t ranks, int64_t least) {
   return testing::run_in_processes(ranks, [&](std::shared_ptr<Communicator> communicator) {
+    const std::string all = allowed_processor_list();
     const std::string share = bind_to_share(*communicator, least);
+    CHECK(first_processor_list() == all, "from {}, not {}", first_processor_list(), all);
     CHECK(share.empty() || share == allowed_processor_list(), "bound to {}", allowed_processor_list());
     return fmt::format("{}:{}", share, ranks_on_own_processors(*communicator));
   });
