@@ -139,6 +139,58 @@ TEST_F(CliZero, PlansHowWeightsAreGathered) {
   EXPECT_EQ(given.at("zero_persistence_threshold"), 7);
 }
 
+// A rank finds the calibration for its threads, though it is bound to some of the processors, and knows the link that its launch
+// makes: it gathers as the plan says, which over a slow link is otherwise than where nobody knows the times.
+TEST_F(CliZero, RanksGatherAsThePlanSays) {
+  if (!has_mpi()) GTEST_SKIP() << kNoMpi;
+  setenv("XDG_CACHE_HOME", path("cache").c_str(), 1);
+  ASSERT_EQ(run({"calibrate", "--quick", "--num_threads", "1"}).exit_code, 0);
+  write_text_atomic(path("texts.txt"), "the cat sat on the mat and the dog on the cat\n");
+  ASSERT_EQ(run({"tokenizer", "train", "--output_dir", path("tokenizer").string(), "--vocab_size", "270",
+                 path("texts.txt").string()})
+                .exit_code,
+            0);
+  const std::vector<std::string> settings = {
+      "--task",
+      "causal-lm",
+      "--model_type",
+      "gpt2",
+      "--tokenizer_name",
+      path("tokenizer").string(),
+      "--train_file",
+      path("texts.txt").string(),
+      "--block_size",
+      "16",
+      "--max_steps",
+      "1",
+      "--zero_stage",
+      "3",
+      "--num_threads",
+      "1",
+      "--save_strategy",
+      "no",
+      "--output_dir",
+      output().string(),
+      "--config_overrides",
+      "n_layer=2,n_head=2,n_embd=256,n_positions=32,vocab_size=270,bos_token_id=0,eos_token_id=0"};
+  const std::vector<std::string> link = {"--link_bandwidth", "0.5", "--link_latency", "100"};
+  const auto planned = [&](const std::vector<std::string>& more) {
+    const ProgramRun planned =
+        run(joined(joined({"plan", "--json", "--world_size", "2", "--ranks_per_host", "2"}, settings), more));
+    EXPECT_EQ(planned.exit_code, 0) << planned.error;
+    return nlohmann::json::parse(planned.output);
+  };
+  const nlohmann::json slow = planned(link);
+  EXPECT_EQ(slow.at("zero_persistence_threshold"), 1'000'000);
+  const ProgramRun trained =
+      run(joined(joined(joined({"launch", "--nproc_per_node", "2"}, link), {"train"}), settings));
+  ASSERT_EQ(trained.exit_code, 0) << trained.error;
+  const double arena = result(output(), "train_results.json", "memory_arena_predicted_bytes");
+  EXPECT_EQ(arena, slow.at("arena_bytes").get<double>());
+  unsetenv("XDG_CACHE_HOME");
+  EXPECT_NE(arena, planned({}).at("arena_bytes").get<double>());
+}
+
 // What fit finds says how weights are gathered, so that train makes no other plan of it.
 TEST_F(CliZero, FitSaysHowWeightsAreGathered) {
   const std::vector<std::string> ranks = {"--model", "bert-base", "--world_size", "8", "--zero_stage", "3"};
