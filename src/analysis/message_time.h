@@ -33,6 +33,7 @@ struct RankLink {
   std::string source = {};  // "measured between 2 ranks on host-a", "--link_bandwidth"
   // Of ranks on several hosts; the above is then within a host. None: all messages go over the above.
   std::optional<HostLink> between_hosts = {};
+  bool is_of_one_host = false;  // measured there, so that all that a message takes is copies and sums
   // What sending a byte takes from the computation; 0 where ranks leave a processor to their messages, or nobody knows.
   double processor_seconds_per_byte = 0;
 };

@@ -80,8 +80,8 @@ bool have_all_processors(const TrainingArguments& args) {
 // Of ranks on this machine: `given`, else as measured, with what copies take of the computation.
 std::optional<RankLink> link_here(std::optional<RankLink> measured, const std::optional<RankLink>& given,
                                   const TrainingArguments& args) {
-  // Within a host all that a message takes, as measured, is copies and sums.
-  const double copying = measured && have_all_processors(args) ? 1 / measured->bytes_per_second : 0;
+  const bool is_slowed = measured && measured->is_of_one_host && have_all_processors(args);
+  const double copying = is_slowed ? 1 / measured->bytes_per_second : 0;
   if (given) measured = with_given(std::move(measured), *given, ranks_of_host(args) < args.world_size);
   if (measured) measured->processor_seconds_per_byte = copying;
   return measured;

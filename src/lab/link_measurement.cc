@@ -206,10 +206,11 @@ nlohmann::json link_to_json(const RankLink& link) {
           {"source", link.source}};
 }
 
-RankLink link_from_json(const nlohmann::json& json) {
+RankLink link_from_json(const nlohmann::json& json, bool is_of_one_host) {
   return {.latency_seconds = json.at("latency_seconds").get<double>(),
           .bytes_per_second = json.at("bytes_per_second").get<double>(),
-          .source = json.at("source").get<std::string>()};
+          .source = json.at("source").get<std::string>(),
+          .is_of_one_host = is_of_one_host};
 }
 
 bool has_undisturbed(const std::filesystem::path& path) {
@@ -250,8 +251,9 @@ LinkFile read_link_file(const std::string& host, bool has_others) {
       return unusable(fmt::format("{} has another format", path.string()));
     const nlohmann::json& within_host = file.content->at("link_within_host");
     const nlohmann::json& mpi = file.content->at("mpi");
-    return {.link = link_from_json(file.content->at("link")),
-            .within_host = within_host.is_null() ? std::nullopt : std::optional(link_from_json(within_host)),
+    return {.link = link_from_json(file.content->at("link"), !has_others),
+            .within_host =
+                within_host.is_null() ? std::nullopt : std::optional(link_from_json(within_host, true)),
             .mpi = MpiMemory{.bytes = mpi.at("bytes").get<int64_t>(),
                              .measured_ranks = mpi.at("measured_ranks").get<int64_t>()}};
   } catch (const nlohmann::json::exception&) {
