@@ -1,6 +1,7 @@
 #include "base/processors.h"
 
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
