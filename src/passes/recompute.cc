@@ -65,10 +65,10 @@ class Cloner {
 class Remaker {
  public:
   // `dropped`: the nodes of the set.
-  Remaker(Program& program, std::vector<bool> dropped, const RankOptions& ranks)
+  Remaker(Program& program, std::vector<bool> dropped, const StepOptions& options)
       : program_(program),
         dropped_(std::move(dropped)),
-        ranks_(ranks),
+        options_(options),
         readers_(program.readers()),
         nodes_(program.nodes().size()) {}
 
@@ -92,9 +92,12 @@ class Remaker {
 
  private:
   // Whether ranks, which keep parts of a weight alone, would gather it once more for the sake of a node that runs again: outside of
-  // the layers, whose backward gathers theirs anyway.
+  // the layers, whose backward gathers theirs anyway. Layer by layer one gather serves all micro-batches, whose outputs would all
+  // have to be kept for it.
   bool takes_another_gather(const Node& node) const {
-    return ranks_.stage() == 3 && node.region.layer < 0 &&
+    const bool is_layer_major =
+        options_.gradient_accumulation_steps > 1 && options_.accumulation_order == AccumulationOrder::kLayer;
+    return options_.ranks.stage() == 3 && !is_layer_major && node.region.layer < 0 &&
            std::any_of(
                node.inputs.begin(), node.inputs.end(),
                [this](ValueId input) { return input.valid() && is_gathered(input); });
@@ -105,7 +108,7 @@ class Remaker {
     const ValueId weight = is_weight_cast(program_, input) ? program_.node(producer).inputs[0] : input;
     const StorageId storage = program_.value(weight).storage;
     return storage.valid() && !program_.state().parameters_of(storage).empty() &&
-           program_.type(weight).shape.elements() > ranks_.zero_persistence_threshold;
+           program_.type(weight).shape.elements() > options_.ranks.zero_persistence_threshold;
   }
 
   ValueId make(ValueId id, NodeId producer) {
@@ -169,7 +172,7 @@ class Remaker {
 
   Program& program_;
   std::vector<bool> dropped_;
-  const RankOptions& ranks_;
+  const StepOptions& options_;
   std::vector<std::vector<NodeId>> readers_;  // before anything is made again
   size_t nodes_;
   std::map<ValueId, ValueId> again_;
@@ -261,9 +264,9 @@ void recompute_groups(Program& program, const StepOptions& options) {
 }  // namespace
 
 void make_values_again(Program& program, const std::set<std::string>& recompute_set,
-                       const RankOptions& ranks) {
+                       const StepOptions& options) {
   const size_t nodes = program.nodes().size();
-  Remaker remaker(program, nodes_of_set(program, recompute_set), ranks);
+  Remaker remaker(program, nodes_of_set(program, recompute_set), options);
   NewNodes before;
   for (size_t i = 0; i < nodes; ++i) {
     if (program.nodes()[i].region.phase == Phase::kForward) continue;
@@ -300,7 +303,7 @@ void recompute(ProgramFamily& family, const StepOptions& options) {
 
 void rematerialize(ProgramFamily& family, const StepOptions& options) {
   for (const ProgramId step : family.all(ProgramKind::kTrainStep))
-    make_values_again(family.program(step), options.recompute_set, options.ranks);
+    make_values_again(family.program(step), options.recompute_set, options);
 }
 
 }  // namespace shoehorn

@@ -31,9 +31,9 @@ int64_t layers_of_a_group(const Program& program, const StepOptions& options);
 void recompute(ProgramFamily& family, const StepOptions& options);
 void rematerialize(ProgramFamily& family, const StepOptions& options);
 
-// What `rematerialize` does to one program of such ranks, with this set.
+// What `rematerialize` does to one program of such a step, with this set and not that of the options.
 void make_values_again(Program& program, const std::set<std::string>& recompute_set,
-                       const RankOptions& ranks);
+                       const StepOptions& options);
 
 // The set that recomputes what `recompute` does: of each group of layers but the last what the backward reads and no other
 // group does.

@@ -160,6 +160,11 @@ TEST(Rematerialize, GathersNoTableAgain) {
   EXPECT_EQ(gathers_of_tables, 2) << "the second of the norm's weight, for its backward";
   options.precision = Precision::kFloat16;
   EXPECT_EQ(made_again(OpKind::kEmbedding), 0);
+  options.gradient_accumulation_steps = 2;
+  EXPECT_EQ(made_again(OpKind::kEmbedding), 0);
+  options.accumulation_order = AccumulationOrder::kLayer;
+  EXPECT_EQ(made_again(OpKind::kEmbedding), 2 * 3) << "one gather serves both micro-batches";
+  options.gradient_accumulation_steps = 1;
   options.ranks.zero_persistence_threshold = 1 << 30;
   EXPECT_EQ(made_again(OpKind::kEmbedding), 3) << "small weights are kept whole";
 }

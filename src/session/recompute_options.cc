@@ -110,7 +110,7 @@ class OptionBuilder {
 
   void find_kept_nodes() {
     Program probe = step_;
-    make_values_again(probe, {}, trial_.ranks());
+    make_values_again(probe, {}, trial_.options());
     const auto readers = probe.readers();
     const std::vector<std::string> names = forward_names(probe);
     std::map<std::string, int64_t> bytes;

@@ -136,7 +136,7 @@ TrialOutcome StepTrial::with_groups(int64_t every_n_layers) {
 
 double StepTrial::recompute_seconds(const std::set<std::string>& names) const {
   Program probe = step_;
-  make_values_again(probe, names, options_.ranks);
+  make_values_again(probe, names, options_);
   double seconds = 0;
   for (const Node& node : probe.nodes()) {
     if (node.region.phase == Phase::kRecompute) seconds += cost_(probe, node);

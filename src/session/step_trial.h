@@ -61,7 +61,7 @@ class StepTrial {
     return options_.accumulation_order == AccumulationOrder::kLayer ? options_.gradient_accumulation_steps
                                                                     : 1;
   }
-  const RankOptions& ranks() const { return options_.ranks; }
+  const StepOptions& options() const { return options_; }
   double seconds_of(const Node& node) const { return cost_(step_, node); }
   int64_t trials() const { return trials_; }
 
