@@ -1,5 +1,6 @@
 // Ranks of MPI that share optimizer states, gradients and weights: `shoehorn launch … train --zero_stage N`. Skipped where there
 // is no MPI.
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "beside_program.h"
@@ -16,6 +17,8 @@ namespace fs = std::filesystem;
 
 class CliZero : public CliTest {
  protected:
+  ~CliZero() override { unsetenv("XDG_CACHE_HOME"); }  // which a test may set
+
   std::vector<std::string> words_at_stage(const std::string& stage, const fs::path& output) const {
     std::vector<std::string> words = train_words(
         {"--validation_file", path("validation.csv").string(), "--max_steps", "6", "--save_steps", "3"});
@@ -187,7 +190,7 @@ TEST_F(CliZero, RanksGatherAsThePlanSays) {
   ASSERT_EQ(trained.exit_code, 0) << trained.error;
   const double arena = result(output(), "train_results.json", "memory_arena_predicted_bytes");
   EXPECT_EQ(arena, slow.at("arena_bytes").get<double>());
-  unsetenv("XDG_CACHE_HOME");
+  setenv("XDG_CACHE_HOME", path("empty_cache").c_str(), 1);
   EXPECT_NE(arena, planned({}).at("arena_bytes").get<double>());
 }
 
