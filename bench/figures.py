@@ -806,7 +806,7 @@ FIGURES = [
     Figure("rank_share", ("rank_share_bert_large",), rank_share_table),
     Figure("slow_link", ("slow_link_gpt2",), slow_link_table, only_newest=True),
     Figure("search_speed", ("search_speed",), search_speed_table, only_newest=True),
-    Figure("recompute_budget", tuple(RECOMPUTE_BUDGETS), recompute_budget_table, only_newest=True),
+    Figure("recompute_budget", tuple(RECOMPUTE_BUDGETS), recompute_budget_table),
     Figure("predict_times", ("predict_times",), predict_times_table, only_newest=True),
     Figure("epoch_time", ("epoch_time",), epoch_time_table, only_newest=True),
     Figure("fit_choice", ("fit_choice",), fit_choice_table, only_newest=True),

@@ -130,6 +130,40 @@ TEST_F(CliRanks, EvaluateAndPredictAsOneProcessDoes) {
 }
 
 // The first rank makes the cache anew, and the others read what it made.
+// The first rank tells what all of them took; without --max_steps they end with it.
+TEST_F(CliRanks, BenchStepTimesThePlannedStep) {
+  const std::vector<std::string> step = {"--model_name_or_path",
+                                         model(),
+                                         "--max_seq_length",
+                                         "16",
+                                         "--num_threads",
+                                         "1",
+                                         "--per_device_train_batch_size",
+                                         "2",
+                                         "--gradient_accumulation_steps",
+                                         "3",
+                                         "--zero_stage",
+                                         "2"};
+  const ProgramRun run_on_ranks =
+      run(on_ranks(2, joined({"bench", "step", "--json", "--no_limits", "--max_seconds", "0.1"}, step)));
+  ASSERT_EQ(run_on_ranks.exit_code, 0) << run_on_ranks.output << run_on_ranks.error;
+  const json result = json::parse(run_on_ranks.output);
+  EXPECT_EQ(result.at("ranks"), 2);
+  EXPECT_NEAR(result.at("samples_per_second").get<double>() * result.at("step_seconds").get<double>(),
+              2 * 2 * 3, 1e-6);
+  EXPECT_GE(result.at("steps"), 4);
+  const ProgramRun plan = run(joined({"plan", "--json", "--world_size", "2"}, step));
+  ASSERT_EQ(plan.exit_code, 0) << plan.error;
+  EXPECT_EQ(result.at("program"), json::parse(plan.output).at("program"));
+  const ProgramRun shown =
+      run(on_ranks(2, joined({"bench", "step", "--max_steps", "2", "--no_limits"}, step)));
+  ASSERT_EQ(shown.exit_code, 0) << shown.error;
+  const std::string heading =
+      "Training step, 3 x 2 sequences of 16 tokens (96 tokens a step), on each of 2 ranks";
+  EXPECT_TRUE(contains(shown.output, heading)) << shown.output;
+  EXPECT_EQ(shown.output.find(heading), shown.output.rfind(heading)) << "one rank tells";
+}
+
 TEST_F(CliRanks, OverwriteACacheOnce) {
   for (const bool overwrites : {false, true}) {
     std::vector<std::string> words = train_words(
@@ -420,8 +454,13 @@ TEST_F(CliLaunch, ASingleRankTakesAStopFromMpirun) {
 
 // A slip is told before mpirun is looked for.
 TEST_F(CliLaunch, MistakesAreToldBeforeRanksAreStarted) {
-  expect_failure({"launch", "--nproc_per_node", "2", "plan"}, 2,
-                 {"[launch] expected train, eval, predict, topo, which run as ranks, got 'plan'"});
+  expect_failure(
+      {"launch", "--nproc_per_node", "2", "plan"}, 2,
+      {"[launch] expected train, eval, predict, topo, bench step, which run as ranks, got 'plan'"});
+  expect_failure({"launch", "--nproc_per_node", "2", "bench", "batch"}, 2,
+                 {"which run as ranks, got 'bench batch'; it runs as one process: `shoehorn bench batch …`"});
+  expect_failure({"launch", "--nproc_per_node", "2", "bench", "step", "--max_secnds", "3"}, 2,
+                 {"[--max_secnds] expected a known flag", "max_seconds"});
   expect_failure({"launch", "--nproc_per_node", "2", "train", "--learnign_rate", "3"}, 2,
                  {"[--learnign_rate] expected a known flag", "learning_rate"});
 }

@@ -324,8 +324,15 @@ TEST_F(CliTopo, FitCountsMessages) {
   EXPECT_GT(chosen.at("sent_by_link").at("between_hosts_bytes"), 0);
   EXPECT_LE(chosen.at("step_seconds").get<double>(),
             chosen.at("messages").at("step_seconds_without_overlap").get<double>() * (1 + 1e-9));
-  expect_failure({"fit", "--model_name_or_path", model(), "--world_size", "4", "--verify", "1"}, 2,
-                 {"[--verify] expected 0 with --world_size 4"});
+  const std::vector<std::string> verified = {
+      "fit", "--model_name_or_path", model(), "--world_size", "4", "--verify", "1"};
+  expect_failure(joined(verified, {"--ranks_per_host", "2"}), 2,
+                 {"[--verify] expected ranks of this host, got 4 of 2 a host (--ranks_per_host)"});
+  if (processors().usable() < 8) {
+    expect_failure(
+        joined(verified, {"--num_threads", "2"}), 2,
+        {"[--verify] expected ranks for which this host has processors, got 4 ranks with 2 threads each"});
+  }
 }
 
 // 70 billion parameters on a thousand ranks: a plan needs no memory of theirs. How fast is for bench/ to say.

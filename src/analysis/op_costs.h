@@ -40,11 +40,13 @@ struct OpSample {
   double seconds = 0;
 };
 
-// How fast the machine is now, compared with when it was calibrated.
+// How fast the machine is, compared with the samples, of which the least time of each shape counts.
 struct MachineClock {
   double products = 1;  // times of tensor contractions, as a multiple
   double memory = 1;    // of everything else
-  double error = 0;     // standard deviation of these, as a share
+  double spread =
+      0;  // by how much some steps in a row are faster or slower than others: standard deviation, as a share
+  double error = 0;  // standard deviation of all this, as a share
 };
 
 struct OpEstimate {

@@ -142,12 +142,13 @@ ParsedArguments parse_arguments(Command command, const std::vector<std::string>&
     parsed.given.emplace_back(flag.spec->name);
   }
   // Others than these run in one process, whatever a configuration of train says; an anatomy may be asked for of several. An evaluation
-  // may have another number of ranks than the training had.
+  // or a measurement may have another number of ranks than the training had.
   const bool plans_ranks =
       command == Command::kPlan || (command == Command::kAnatomy && parsed.gives("world_size"));
-  const bool evaluates = command == Command::kEval || command == Command::kPredict;
-  if (command == Command::kTrain || evaluates) {
-    const bool is_given = evaluates ? parsed.gives("world_size") : parsed.sets("world_size");
+  const bool has_own_ranks =
+      command == Command::kEval || command == Command::kPredict || command == Command::kBenchStep;
+  if (command == Command::kTrain || has_own_ranks) {
+    const bool is_given = has_own_ranks ? parsed.gives("world_size") : parsed.sets("world_size");
     if (!is_given) parsed.arguments.world_size = ranks;
   } else if (!plans_ranks) {
     parsed.arguments.world_size = 1;

@@ -14,6 +14,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
@@ -80,10 +81,12 @@ std::vector<char*> null_terminated(std::vector<std::string>& texts) {
   return pointers;
 }
 
-// This process's environment with `variables` added; they replace variables of the same name.
+// This process's environment with `variables` added; they replace variables of the same name, or take them away.
 std::vector<std::string> environment_with(const std::vector<std::string>& variables) {
   const auto name_of = [](std::string_view setting) { return setting.substr(0, setting.find('=')); };
-  std::vector<std::string> all = variables;
+  std::vector<std::string> all;
+  std::ranges::copy_if(variables, std::back_inserter(all),
+                       [](const std::string& variable) { return variable.find('=') != std::string::npos; });
   for (char** setting = environ; *setting != nullptr; ++setting) {
     const bool is_replaced =
         std::any_of(variables.begin(), variables.end(),

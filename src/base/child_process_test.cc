@@ -111,6 +111,7 @@ TEST(ChildProcess, VariablesAreAddedToTheEnvironment) {
   setenv("HOME", "/", 0);
   EXPECT_EQ(run_process(words).output, "old home\n");
   EXPECT_EQ(run_process(words, {"CHILD_PROCESS_TEST=new=er"}).output, "new=er home\n");
+  EXPECT_EQ(run_process(words, {"CHILD_PROCESS_TEST"}).output, "home\n") << "taken away";
   unsetenv("CHILD_PROCESS_TEST");
 }
 

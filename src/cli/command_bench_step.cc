@@ -14,17 +14,21 @@
 #include "base/process.h"
 #include "base/stop_request.h"
 #include "base/thread_waits.h"
+#include "cli/bench_step_options.h"
 #include "cli/commands.h"
 #include "cli/model_source.h"
 #include "cli/output_lines.h"
 #include "cli/planned_task.h"
+#include "cli/rank_of_process.h"
 #include "cli/stage_line.h"
+#include "cli/step_timer.h"
 #include "exec/backend/thread_count.h"
 #include "exec/backends.h"
 #include "io/model_directory.h"
 #include "lab/median_interval.h"
 #include "lab/random_tokens.h"
 #include "lab/step_watch.h"
+#include "ranks/agreement.h"
 #include "session/precision_report.h"
 #include "session/program_hash.h"
 #include "train/auto_find_batch_size.h"
@@ -33,30 +37,6 @@
 namespace shoehorn {
 
 namespace {
-
-const std::vector<ArgumentSpec>& bench_step_option_rows() {
-  static const std::vector<ArgumentSpec> rows = {
-      {.name = "on_texts",
-       .kind = ArgumentKind::kFlag,
-       .standard = false,
-       .help =
-           "on the texts of --train_file in the order of training, read by the flags of train, and not on random tokens"},
-      {.name = "limits",
-       .kind = ArgumentKind::kFlag,
-       .standard = true,
-       .help = "measure this machine's limits too, and say what share of them the step reaches"},
-      {.name = "median_error",
-       .kind = ArgumentKind::kNumber,
-       .standard = 0.02,
-       .help =
-           "without --max_steps: steps are repeated until half of the 90 % interval of their median is at most "
-           "this share of it"},
-      {.name = "max_seconds",
-       .kind = ArgumentKind::kNumber,
-       .standard = 60.0,
-       .help = "without --max_steps: or until they have taken this long"}};
-  return rows;
-}
 
 constexpr int64_t kFewestSteps = 4;
 constexpr int64_t kMostSteps = 40;
@@ -71,10 +51,14 @@ TrainingArguments timed_arguments(const TrainingArguments& args) {
   return timed;
 }
 
-std::shared_ptr<StepWatch> make_watch(const CommandOptions& options, const TrainingArguments& args) {
+// Ranks end when the first has seen enough. `ranks`: null for one.
+std::shared_ptr<StepWatch> make_watch(const CommandOptions& options, const TrainingArguments& args,
+                                      const std::shared_ptr<Communicator>& ranks) {
   StepWatchOptions watching{.threads = thread_count().threads, .least_steps = kFewestSteps};
   if (args.max_steps <= 0 && args.profile == 0) watching.precision = options.number("median_error");
   watching.max_seconds = options.number_at_least("max_seconds", 0);
+  if (ranks != nullptr)
+    watching.agree = [ranks](bool is_over) { return gather_values(*ranks, is_over ? 1 : 0).front() == 1; };
   return std::make_shared<StepWatch>(std::move(watching));
 }
 
@@ -88,13 +72,18 @@ PlannedTask random_task(const ParsedArguments& parsed) {
 }
 
 // Planned with its evaluation, which is not run, so that the programs and the memory are those of `train`.
-PlannedTask text_task(const ParsedArguments& parsed) {
+PlannedTask text_task(const ParsedArguments& parsed, Communicator* ranks) {
   if (parsed.arguments.train_file.empty())
     throw user_error("[--on_texts] expected --train_file with it, got none; leave it out for random tokens");
   refuse_batch_size_ramp(parsed.arguments);  // before the texts are read
-  PlannedTask task = open_planned_task(parsed);
+  PlannedTask task = open_planned_task(parsed, ranks);
   task.arguments = timed_arguments(task.arguments);
   return task;
+}
+
+// "" of one process.
+std::string describe_ranks(const TrainingArguments& args) {
+  return args.world_size > 1 ? fmt::format(", on each of {} ranks", args.world_size) : "";
 }
 
 std::string describe_text_step(const TrainingArguments& args, double tokens) {
@@ -122,8 +111,9 @@ nlohmann::json result_of(const Trainer& trainer, const TrainOutput& output, cons
   const double all_seconds = is_of_texts ? std::accumulate(steps.begin(), steps.end(), 0.0) : count * seconds;
   nlohmann::json result = {
       {"step", is_of_texts ? describe_text_step(args, static_cast<double>(all.tokens) / count)
-                           : describe_random_step(args)},
+                           : describe_random_step(args) + describe_ranks(args)},
       {"program", program_hash(trainer.session())},
+      {"ranks", args.world_size},
       {"per_device_train_batch_size", args.per_device_train_batch_size},
       {"gradient_accumulation_steps", args.gradient_accumulation_steps},
       {"max_seq_length", args.max_seq_length},
@@ -211,22 +201,25 @@ CommandHelp help_of_bench_step() {
       .introduction =
           "Speed and memory of the training step with any flags of train, on random tokens or, with --on_texts,\n"
           "on those of the training file.\n\n"
-          "  shoehorn bench step --model_name_or_path DIR [FLAGS]\n",
+          "  shoehorn bench step --model_name_or_path DIR [FLAGS]\n"
+          "  shoehorn launch --nproc_per_node 2 bench step --model_name_or_path DIR [FLAGS]\n",
       .own_rows = bench_step_option_rows(),
       .table = Command::kBenchStep};
 }
 
 int run_bench_step(const std::vector<std::string>& words) {
-  const CommandOptions options = parse_options(bench_step_option_rows(), words, OtherWords::kTableFlags);
-  const ParsedArguments parsed = parse_arguments(Command::kBenchStep, options.rest);
+  BenchStepArguments given = parse_bench_step(words, launched_ranks());
+  const CommandOptions& options = given.options;
   const bool is_of_texts = options.flag("on_texts");
-  use_threads(parsed.arguments.num_threads);
-  const StopSignals signals;
-  const std::shared_ptr<StepWatch> watch = make_watch(options, parsed.arguments);
-  PlannedTask task = is_of_texts ? text_task(parsed) : random_task(parsed);
+  const std::shared_ptr<Communicator> ranks = open_ranks_of(given.run.arguments);
+  const bool is_main = is_main_rank(ranks);
+  use_processors(given.run.arguments, ranks);
+  const StopSignals signals = stop_signals_of_process();
+  const std::shared_ptr<StepWatch> watch = make_watch(options, given.run.arguments, ranks);
+  PlannedTask task = is_of_texts ? text_task(given.run, ranks.get()) : random_task(given.run);
   const TrainingArguments& args = task.arguments;
   const ModelSource& source = task.source;
-  fmt::print(args.json ? stderr : stdout, "{}", task.text);
+  if (is_main) fmt::print(args.json ? stderr : stdout, "{}", task.text);
   nlohmann::json result;
   std::string profile;
   int stopped_by = 0;  // while steps were run
@@ -234,11 +227,13 @@ int run_bench_step(const std::vector<std::string>& words) {
     TrainerOptions trainer_options;
     trainer_options.callbacks = {watch};
     trainer_options.progress = measured_steps_progress(args);
+    trainer_options.ranks = ranks;
+    if (is_main) trainer_options.step_seconds = rank_step_seconds(args, task.train);
     if (!source.directory.empty() && weights_in(source.directory)) trainer_options.weights = source.directory;
     const double before_trainer_seconds = process_age_seconds();
     Trainer trainer(*source.model, args, std::move(task.train), std::move(task.validation),
                     std::move(trainer_options));
-    if (!args.json) {
+    if (is_main && !args.json) {
       fmt::print("{}{}\n{}{}", format_found_batch_size(args, trainer.arguments()), describe(thread_count()),
                  format_precision(args, trainer.session().backend().machine()),
                  format_forecast(trainer.forecast()));
@@ -246,6 +241,8 @@ int run_bench_step(const std::vector<std::string>& words) {
     const TrainOutput output = trainer.train();
     // The first step does not count.
     stopped_by = output.stop_signal;
+    if (ranks != nullptr) ranks->finish();
+    if (!is_main) return stopped_by == 0 ? 0 : exit_code_of_stop(stopped_by);
     if (stopped_by != 0 && trainer.step_seconds().size() < 2)
       throw Stopped(stopped_by, "no step is measured");
     result = result_of(trainer, output, watch->load(), before_trainer_seconds, is_of_texts);

@@ -18,6 +18,7 @@
 #include "base/format.h"
 #include "base/plural.h"
 #include "base/processors.h"
+#include "cli/bench_step_options.h"
 #include "cli/command_list.h"
 #include "cli/commands.h"
 #include "cli/fit_on_ranks.h"
@@ -241,10 +242,10 @@ bool can_take_steps(const LaunchedRun& run, const ParsedArguments& asked, int64_
 
 [[noreturn]] void throw_no_launched_command(const std::vector<std::string>& command) {
   const std::string got = command.empty() ? "" : command[0];
-  if (find_command({got}).first != nullptr) {
+  if (const CommandEntry* entry = find_command(command).first) {
     throw user_error(
         "[launch] expected {}, which run as ranks, got '{}'; it runs as one process: `shoehorn {} …`",
-        fmt::join(kCommandsOnRanks, ", "), got, got);
+        fmt::join(kCommandsOnRanks, ", "), entry->name, entry->name);
   }
   throw user_error(
       "[launch] expected the command that the ranks run ({}) and its flags, got {}{}; "
@@ -253,17 +254,20 @@ bool can_take_steps(const LaunchedRun& run, const ParsedArguments& asked, int64_
       did_you_mean(nearest_name(got, {kCommandsOnRanks.begin(), kCommandsOnRanks.end()})));
 }
 
-// A slip is told once, and before the ranks are started.
-void check_flags(const std::vector<std::string>& words, int64_t ranks) {
-  std::vector<std::string> flags(words.begin() + 1, words.end());
+// A slip is told once, and before the ranks are started. `flags`: of the command of that name.
+void check_flags(std::string_view name, std::vector<std::string> flags, int64_t ranks) {
   if (help_word_of(flags)) return;
-  if (words[0] == "train" && std::erase(flags, "--fit") > 0) {
+  if (name == "bench step") {
+    parse_bench_step(flags, ranks);
+    return;
+  }
+  if (name == "train" && std::erase(flags, "--fit") > 0) {
     parse_run_to_fit(flags, ranks);
     return;
   }
-  for (const auto& [name, command] :
+  for (const auto& [known, command] :
        {std::pair{"train", Command::kTrain}, {"eval", Command::kEval}, {"predict", Command::kPredict}}) {
-    if (words[0] == name) parse_arguments(command, flags, ranks);
+    if (name == known) parse_arguments(command, flags, ranks);
   }
 }
 
@@ -350,7 +354,8 @@ CommandHelp help_of_launch() {
       .introduction =
           "Starts train as several ranks, processes that share each step (data parallel), with mpirun. The flags of\n"
           "train follow; the effective batch is per_device_train_batch_size x gradient_accumulation_steps x ranks.\n"
-          "So it starts eval and predict, whose batches the ranks share, and topo, which measures how they reach each other.\n\n"
+          "So it starts eval and predict, whose batches the ranks share, topo, which measures how they reach each other, and\n"
+          "bench step, which times the step.\n\n"
           "  shoehorn launch --nproc_per_node 4 train --model_name_or_path DIR --train_file train.csv --output_dir out\n",
       .own_rows = launch_option_rows()};
 }
@@ -358,13 +363,14 @@ CommandHelp help_of_launch() {
 int run_launch(const std::vector<std::string>& words) {
   const CommandOptions options = parse_options(launch_option_rows(), words, OtherWords::kCommandLine);
   const std::vector<std::string>& command = options.rest;
-  if (command.empty() || std::ranges::find(kCommandsOnRanks, command[0]) == kCommandsOnRanks.end())
+  const auto [entry, flags] = find_command(command);
+  if (entry == nullptr || std::ranges::find(kCommandsOnRanks, entry->name) == kCommandsOnRanks.end())
     throw_no_launched_command(command);
   const int64_t ranks = number_of_ranks(options);
   if (ranks > kMaxRanks)
     throw user_error("[--nproc_per_node] expected at most {} ranks, got {}", kMaxRanks, ranks);
-  if (command[0] != "train" && options.is_given("max_restarts"))
-    throw user_error("[--max_restarts] expected train, which goes on from a checkpoint, got {}", command[0]);
+  if (entry->name != "train" && options.is_given("max_restarts"))
+    throw user_error("[--max_restarts] expected train, which goes on from a checkpoint, got {}", entry->name);
   if (options.is_given("max_restarts") && std::ranges::find(command, "--fit") != command.end()) {
     throw user_error(
         "[--max_restarts] expected flags of train to start again with, got --fit, which finds them anew; `shoehorn fit "
@@ -372,7 +378,7 @@ int run_launch(const std::vector<std::string>& words) {
         ranks);
   }
   set_link(options);
-  check_flags(command, ranks);
+  check_flags(entry->name, flags, ranks);
   const Mpi mpi = mpi_of_ranks();
   set_variables(rank_starter_variables(mpi.engine));
   LaunchedRun run{.engine = mpi.engine,

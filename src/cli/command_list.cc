@@ -19,7 +19,7 @@ bool is_in_group(std::string_view name, std::string_view group) {
 const std::vector<CommandEntry>& command_list() {
   static const std::vector<CommandEntry> commands = {
       {"train", "fine-tune a model of a Hugging Face directory", run_train, help_of_train},
-      {"launch", "train, eval, predict or topo as several ranks, started by mpirun", run_launch,
+      {"launch", "train, eval, predict, topo or bench step as several ranks, started by mpirun", run_launch,
        help_of_launch},
       {"eval", "loss, accuracy and F1 of a model on a labelled file", run_eval, help_of_eval},
       {"predict", "label and scores for each text of a file", run_predict, help_of_predict},

@@ -3,7 +3,6 @@
 
 #include <csignal>
 #include <cstdio>
-#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -23,7 +22,6 @@
 #include "cli/evaluate_model.h"
 #include "cli/find_fit.h"
 #include "cli/fit_on_ranks.h"
-#include "cli/link_option.h"
 #include "cli/model_source.h"
 #include "cli/notice_printer.h"
 #include "cli/output_lines.h"
@@ -38,7 +36,6 @@
 #include "io/directory_lock.h"
 #include "io/file.h"
 #include "io/json_file.h"
-#include "ranks/main_rank_work.h"
 #include "ranks/rank_launcher.h"
 #include "ranks/shared_processors.h"
 #include "report/plot.h"
@@ -89,19 +86,6 @@ void check_old_checkpoints(const TrainingArguments& args) {
         "be removed; give another output_dir",
         checkpoint.string());
   }
-}
-
-// Predicts, for ranks that choose what nobody gave, the steps of samples with such lengths on this machine and over their link.
-std::function<std::optional<double>(const Session& session)> rank_step_seconds(const TrainingArguments& args,
-                                                                               const Dataset& samples) {
-  const std::optional<RankLink> link = has_open_gathering(args) ? link_of_run(args) : std::nullopt;
-  if (!link) return {};
-  std::optional<SampleLengths> lengths;
-  if (!args.pad_to_max_length && samples.size() > 0)
-    lengths = sample_lengths(samples, args.per_device_train_batch_size);
-  const auto machine = std::make_shared<const PlannedMachine>(make_backend());
-  return [machine, timer = std::make_shared<const StepTimer>(*machine, lengths, link)](
-             const Session& session) { return timer->seconds_on_ranks(session); };
 }
 
 // A line below the forecast of a rank on one of several hosts.
@@ -196,19 +180,6 @@ void check_result_files(const TrainingArguments& args) {
   check_combined_results(args.output_dir);
 }
 
-// Files of tokenized texts are made by the first rank, and read by all.
-TextTask load_on_ranks(TrainingArguments& args, ModelSource& source, bool gives_length, Communicator* ranks) {
-  const auto load = [&] { return load_text_task(args, source, gives_length); };
-  if (ranks == nullptr || args.dataset_cache.empty()) return load();
-  std::optional<TextTask> made;
-  work_on_main_rank(*ranks, [&] { made = load(); });
-  if (made) return *std::move(made);
-  const bool overwrites = std::exchange(args.overwrite_cache, false);
-  TextTask task = load();
-  args.overwrite_cache = overwrites;
-  return task;
-}
-
 // Eval and predict read the same columns, from the arguments that the run writes (cli/trained_settings.h).
 void keep_columns(const TextTask& task, TrainingArguments& args) {
   if (args.text_column_names.empty()) args.text_column_names = task.text_columns;
@@ -218,12 +189,11 @@ void keep_columns(const TextTask& task, TrainingArguments& args) {
 // Finds the fastest settings that fit and becomes the process that trains with them, which holds nothing of the search.
 int run_fitted(const std::vector<std::string>& words) {
   const CommandOptions options = parse_options(fit_option_rows(), words, OtherWords::kTableFlags);
-  constexpr int64_t kVerified = 3;
   FoundFit found;
   // Before the search rather than behind it.
   DirectoryLock::require_free(parse_arguments(Command::kTrain, options.rest).arguments.output_dir);
   const StopSignals signals;
-  with_kept_text(kNotBegun, [&] { find_fit(options, kVerified, found); });
+  with_kept_text(kNotBegun, [&] { find_fit(options, kVerifiedToTrain, found); });
   if (!found.report.chosen) throw DoesNotFit(format_no_fit(found.report));
   if (!found.is_json) fmt::print("{}\n", format_fit(found.report));
   std::fflush(stdout);
@@ -285,7 +255,7 @@ int run_train(const std::vector<std::string>& given_words) {
   check_data_files(args);
   if (is_main) check_result_files(args);
   TextTask task = with_kept_text(
-      kNotBegun, [&] { return load_on_ranks(args, source, parsed.sets("max_seq_length"), ranks.get()); });
+      kNotBegun, [&] { return load_text_task(args, source, parsed.sets("max_seq_length"), ranks.get()); });
   print_text(args, task.summary + task.notices);
   for (TrainingArguments* written : {&args, &given}) keep_columns(task, *written);
   const int64_t train_samples = task.train.size(), eval_samples = task.validation.size();

@@ -30,8 +30,8 @@ std::string first_line_of(const std::string& text) {
   return text.substr(0, text.find('\n'));
 }
 
-void run_finalist(Finalist& finalist) {
-  const StepRun run = measure_step(own_program(), joined(finalist.flags, {"--max_steps", "2"}), {});
+void run_finalist(const std::vector<std::string>& launch, Finalist& finalist) {
+  const StepRun run = measure_step(own_program(), joined(finalist.flags, {"--max_steps", "2"}), {}, launch);
   if (!run.is_measured()) {
     finalist.reason = first_line_of(run.reason);
   } else if (!finalist.program.empty() && run.program != finalist.program) {
@@ -45,9 +45,9 @@ void run_finalist(Finalist& finalist) {
 
 // Runs them in processes of their own, in two rounds, there and back: the lesser time is the one that other programs and a
 // processor that becomes slower have disturbed less.
-void run_finalists(std::vector<Finalist>& finalists) {
-  for (Finalist& finalist : finalists) run_finalist(finalist);
-  for (size_t i = finalists.size(); i-- > 0;) run_finalist(finalists[i]);
+void run_finalists(const std::vector<std::string>& launch, std::vector<Finalist>& finalists) {
+  for (Finalist& finalist : finalists) run_finalist(launch, finalist);
+  for (size_t i = finalists.size(); i-- > 0;) run_finalist(launch, finalists[i]);
 }
 
 // The flags of a step of random tokens that is as long as one of the run.
@@ -76,7 +76,7 @@ constexpr double kMeasuredAlike = 0.03;
 }  // namespace
 
 void choose_plan(const FitResult& result, ExactPlans& exact_plans, size_t verified, const PlannedTask& task,
-                 FitReport& report) {
+                 const std::vector<std::string>& launch, FitReport& report) {
   for (const PlannedCandidate& candidate : result.fitting) {
     if (report.best.size() == std::max<size_t>(1, verified)) break;
     PlannedCandidate exact = candidate;
@@ -90,7 +90,7 @@ void choose_plan(const FitResult& result, ExactPlans& exact_plans, size_t verifi
     finalists.push_back(finalist_of(joined(report.given, report.best[i].run.flags),
                                     exact_plans.program_of(report.best[i]), task));
   }
-  run_finalists(finalists);
+  run_finalists(launch, finalists);
   for (size_t i = 0; i < finalists.size(); ++i) {
     if (finalists[i].seconds) {
       report.measured.push_back({*finalists[i].seconds, i});

@@ -10,6 +10,7 @@
 #include "arguments/flag_words.h"
 #include "base/error.h"
 #include "base/format.h"
+#include "base/plural.h"
 #include "cli/calibrated_costs.h"
 #include "cli/disliked_sizes.h"
 #include "cli/exact_plans.h"
@@ -206,6 +207,31 @@ void open_fit(const CommandOptions& options, const std::string& machine, OpenedF
   found.is_json = asked.arguments.json;
 }
 
+// What starts the ranks whose steps are run, over the link that was given; nothing for one process. UserError where this host
+// cannot run them as they are planned.
+std::vector<std::string> launch_of(const CommandOptions& options, const TrainingArguments& args) {
+  if (args.world_size == 1) return {};
+  if (ranks_of_host(args) < args.world_size) {
+    throw user_error(
+        "[--verify] expected ranks of this host, got {} of {} a host (--ranks_per_host); leave it out: their times are as predicted",
+        args.world_size, ranks_of_host(args));
+  }
+  const ThreadCount count = thread_count();
+  if (args.world_size * count.threads > count.processors.usable()) {
+    throw user_error(
+        "[--verify] expected ranks for which this host has processors, got {} with {} each on {}; give fewer --num_threads, or "
+        "leave it out: their times are as predicted",
+        plural(args.world_size, "rank"), plural(count.threads, "thread"),
+        plural(count.processors.usable(), "processor"));
+  }
+  std::vector<std::string> words = {"launch", "--nproc_per_node", std::to_string(args.world_size)};
+  if (options.is_given("link_bandwidth")) {
+    words.insert(words.end(), {"--link_bandwidth", fmt::format("{}", options.number("link_bandwidth")),
+                               "--link_latency", fmt::format("{}", options.number("link_latency"))});
+  }
+  return words;
+}
+
 }  // namespace
 
 const std::vector<ArgumentSpec>& fit_option_rows() {
@@ -274,14 +300,6 @@ const std::vector<ArgumentSpec>& fit_look_rows() {
   return rows;
 }
 
-void check_verified(int64_t verified, int64_t ranks) {
-  if (verified == 0 || ranks == 1) return;
-  throw user_error(
-      "[--verify] expected 0 with --world_size {}, got {}; a search runs steps of one process only: times of several ranks are as "
-      "predicted, and `shoehorn bench parallel` measures them",
-      ranks, verified);
-}
-
 void find_fit(const CommandOptions& options, int64_t verified, FoundFit& found, const std::string& machine) {
   if (options.is_given("verify")) verified = options.integer_at_least("verify", 0);
   OpenedFit opened;
@@ -289,7 +307,8 @@ void find_fit(const CommandOptions& options, int64_t verified, FoundFit& found, 
   if (verified > 0 && !opened.planned.backend->can_run())
     throw user_error("[--verify] expected none with --machine_profile, got {}; no step can be run there",
                      verified);
-  check_verified(verified, opened.task.arguments.world_size);
+  const std::vector<std::string> launch =
+      verified > 0 ? launch_of(options, opened.task.arguments) : std::vector<std::string>();
   FitReport& report = found.report;
   {
     const StageLine line("planning what may fit", opened.task.arguments);
@@ -307,7 +326,7 @@ void find_fit(const CommandOptions& options, int64_t verified, FoundFit& found, 
   {
     const StageLine line(verified > 0 ? "running the best plans" : "planning the best once more",
                          opened.task.arguments);
-    choose_plan(found.result, exact_plans, static_cast<size_t>(verified), opened.task, report);
+    choose_plan(found.result, exact_plans, static_cast<size_t>(verified), opened.task, launch, report);
   }
   if (report.chosen) tell_disliked_sizes(opened.task, opened.planned);
 }

@@ -14,8 +14,8 @@ namespace shoehorn {
 // The flags of `fit` and of `train --fit`.
 const std::vector<ArgumentSpec>& fit_option_rows();
 
-// UserError naming --verify if plans of several ranks are to be run.
-void check_verified(int64_t verified, int64_t ranks);
+// Best plans that run before a training takes one of them (--verify), where they can.
+inline constexpr int64_t kVerifiedToTrain = 3;
 
 // A report with what it refers to.
 struct FoundFit {

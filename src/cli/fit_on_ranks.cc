@@ -13,6 +13,8 @@
 #include "base/child_process.h"
 #include "base/error.h"
 #include "base/format.h"
+#include "base/plural.h"
+#include "base/processors.h"
 #include "base/stop_request.h"
 #include "cli/find_fit.h"
 #include "cli/notice_printer.h"
@@ -49,14 +51,38 @@ SearchedRank searched_rank(Communicator& ranks, const TrainingArguments& args) {
   return {.budget_bytes = std::ranges::min(gather_values(ranks, own)), .threads = threads};
 }
 
+// Whether a process that a rank starts can start as many ranks beside these, which sleep.
+bool can_run_plans(Communicator& ranks, const SearchedRank& rank) {
+  const std::optional<LaunchedRank> launched = launched_rank();
+  const bool has_mpirun = launched && launched->launcher.starts_with("mpirun");
+  const bool has_processors = ranks.size() * rank.threads <= processors().usable();
+  const bool can = has_mpirun && has_processors && ranks.local_size() == ranks.size();
+  return std::ranges::min(gather_values(ranks, can ? 1 : 0)) == 1;
+}
+
+// How many of the best plans are run. UserError where that is asked for and cannot be.
+int64_t verified_plans(const CommandOptions& options, Communicator& ranks, const SearchedRank& rank) {
+  const bool can_run = can_run_plans(ranks, rank);
+  if (!options.is_given("verify")) return can_run ? kVerifiedToTrain : 0;
+  const int64_t asked = options.integer_at_least("verify", 0);
+  if (asked == 0 || can_run) return asked;
+  throw user_error(
+      "[--verify] expected ranks that mpirun started on one host with a processor for each of their threads, got {} with {} "
+      "each, {} of them on the host of the first one, which has {}; leave it out: their times are as predicted",
+      plural(ranks.size(), "rank"), plural(rank.threads, "thread"), ranks.local_size(),
+      plural(processors().usable(), "processor"));
+}
+
 // Later flags override the user's. Output for people goes where this rank writes it.
 std::vector<std::string> search_command(const std::vector<std::string>& words, const TrainingArguments& args,
-                                        const SearchedRank& rank, const std::filesystem::path& result) {
+                                        const SearchedRank& rank, int64_t verified,
+                                        const std::filesystem::path& result) {
   std::vector<std::string> command = joined({own_program().string(), "fit"}, words);
-  command = joined(
-      std::move(command),
-      {"--json=false", "--json_file", result.string(), "--world_size", std::to_string(args.world_size),
-       "--num_threads", std::to_string(rank.threads), "--memory_budget", std::to_string(rank.budget_bytes)});
+  command =
+      joined(std::move(command),
+             {"--json=false", "--json_file", result.string(), "--world_size", std::to_string(args.world_size),
+              "--num_threads", std::to_string(rank.threads), "--memory_budget",
+              std::to_string(rank.budget_bytes), "--verify", std::to_string(verified)});
   if (!args.ranks_per_host) return command;
   return joined(std::move(command), {"--ranks_per_host", std::to_string(*args.ranks_per_host)});
 }
@@ -67,12 +93,12 @@ struct FoundFlags {
 };
 
 FoundFlags run_search(const std::vector<std::string>& words, const TrainingArguments& args,
-                      const SearchedRank& rank) {
+                      const SearchedRank& rank, int64_t verified) {
   DirectoryLock::require_free(args.output_dir);  // before the search rather than behind it
   const ScratchDirectory scratch;
   const std::filesystem::path result = scratch.path() / "found.json";
   const FinishedProcess finished =
-      run_process(search_command(words, args, rank, result),
+      run_process(search_command(words, args, rank, verified, result),
                   joined(variables_of_one_process(), {std::string(kErrorsAsJson)}));
   if (finished.exit_code != 0) {
     const RunFailure failure = failure_of(finished);
@@ -87,7 +113,7 @@ FoundFlags run_search(const std::vector<std::string>& words, const TrainingArgum
 
 ParsedArguments parse_run_to_fit(const std::vector<std::string>& words, int64_t ranks) {
   const CommandOptions options = parse_options(fit_option_rows(), words, OtherWords::kTableFlags);
-  check_verified(options.integer_at_least("verify", 0), ranks);
+  options.integer_at_least("verify", 0);
   return parse_arguments(Command::kTrain, options.rest, ranks);
 }
 
@@ -97,10 +123,11 @@ std::vector<std::string> find_fit_on_ranks(const std::vector<std::string>& words
   const std::shared_ptr<Communicator> ranks = open_ranks_of(args, "--fit" + options.given_text());
   const StopSignals signals = stop_signals_of_process();
   const SearchedRank rank = searched_rank(*ranks, args);
+  const int64_t verified = verified_plans(options, *ranks, rank);
   print_text(args, fmt::format("Finding the fastest plan of {} ranks that fits {} on each\n", ranks->size(),
                                format_bytes(rank.budget_bytes)));
   FoundFlags found;
-  work_on_main_rank(*ranks, [&] { found = run_search(words, args, rank); });
+  work_on_main_rank(*ranks, [&] { found = run_search(words, args, rank, verified); });
   agree_on_stop(*ranks);
   const std::string added = text_of_main_rank(*ranks, nlohmann::json(found.added).dump());
   std::vector<std::string> flags =
@@ -108,8 +135,12 @@ std::vector<std::string> find_fit_on_ranks(const std::vector<std::string>& words
   if (ranks->is_main() && !args.json) {
     print_flushed(
         stdout,
-        fmt::format("{}\nNot timed: --verify runs steps of one process, and not of {} ranks\n{}", found.text,
-                    ranks->size(), format_train_command(train_command(flags, ranks->size()))));
+        fmt::format(
+            "{}{}\n{}", found.text,
+            verified > 0
+                ? ""
+                : "\nNot timed: --verify runs plans of ranks of one host, with a processor for each thread\n",
+            format_train_command(train_command(flags, ranks->size()))));
   }
   return flags;
 }

@@ -29,7 +29,7 @@ TrainingArguments planned_arguments(TrainingArguments args, bool has_validation)
 
 }  // namespace
 
-PlannedTask open_planned_task(const ParsedArguments& parsed) {
+PlannedTask open_planned_task(const ParsedArguments& parsed, Communicator* ranks) {
   PlannedTask planned;
   planned.arguments = parsed.arguments;
   TrainingArguments& args = planned.arguments;
@@ -37,7 +37,7 @@ PlannedTask open_planned_task(const ParsedArguments& parsed) {
   const Model& model = *planned.source.model;
   // A plan that is too large is shown as such; this process may hold more than its budget.
   const auto budget = std::exchange(args.memory_budget, std::nullopt);
-  TextTask task = load_text_task(args, planned.source, parsed.sets("max_seq_length"));
+  TextTask task = load_text_task(args, planned.source, parsed.sets("max_seq_length"), ranks);
   args.memory_budget = budget;
   for (const std::string& notice : model.notices()) planned.text += notice + "\n";
   planned.text += task.summary + task.notices;

@@ -7,6 +7,7 @@
 #include "arguments/argument_table.h"
 #include "cli/model_source.h"
 #include "data/dataset.h"
+#include "ranks/communicator.h"
 
 namespace shoehorn {
 
@@ -18,7 +19,7 @@ struct PlannedTask {
   std::string text;          // for people: what was found in the files
 };
 
-// Opens the model and loads the data that the arguments name.
-PlannedTask open_planned_task(const ParsedArguments& parsed);
+// Opens the model and loads the data that the arguments name. `ranks`: as load_text_task takes them.
+PlannedTask open_planned_task(const ParsedArguments& parsed, Communicator* ranks = nullptr);
 
 }  // namespace shoehorn

@@ -17,7 +17,8 @@
 namespace shoehorn {
 
 // The commands that several ranks run together.
-inline constexpr std::array<std::string_view, 4> kCommandsOnRanks = {"train", "eval", "predict", "topo"};
+inline constexpr std::array<std::string_view, 5> kCommandsOnRanks = {"train", "eval", "predict", "topo",
+                                                                     "bench step"};
 
 // The number of ranks that were started; 1 where there is one. UserError as launched_rank().
 int64_t launched_ranks();

@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <memory>
 #include <utility>
 
 #include "cli/calibrated_costs.h"
+#include "cli/link_option.h"
+#include "exec/backends.h"
 
 namespace shoehorn {
 
@@ -45,6 +48,18 @@ std::string StepTimer::text_of(const Session& session) const {
 std::optional<double> StepTimer::seconds_on_ranks(const Session& session) const {
   if (!link_ || !has_times()) return std::nullopt;
   return time_of(session).seconds;
+}
+
+std::function<std::optional<double>(const Session& session)> rank_step_seconds(const TrainingArguments& args,
+                                                                               const Dataset& samples) {
+  const std::optional<RankLink> link = has_open_gathering(args) ? link_of_run(args) : std::nullopt;
+  if (!link) return {};
+  std::optional<SampleLengths> lengths;
+  if (!args.pad_to_max_length && samples.size() > 0)
+    lengths = sample_lengths(samples, args.per_device_train_batch_size);
+  const auto machine = std::make_shared<const PlannedMachine>(make_backend());
+  return [machine, timer = std::make_shared<const StepTimer>(*machine, lengths, link)](
+             const Session& session) { return timer->seconds_on_ranks(session); };
 }
 
 }  // namespace shoehorn

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -37,5 +38,10 @@ class StepTimer {
   std::optional<RankLink> link_;
   mutable std::optional<LoadedCalibration> calibration_;
 };
+
+// Of ranks that run, for what nobody gave (TrainerOptions::step_seconds): predicts steps of `samples` on this machine and over their
+// link. Empty where nothing is open, or the link is not known.
+std::function<std::optional<double>(const Session& session)> rank_step_seconds(const TrainingArguments& args,
+                                                                               const Dataset& samples);
 
 }  // namespace shoehorn

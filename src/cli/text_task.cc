@@ -1,6 +1,8 @@
 #include "cli/text_task.h"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "arguments/block_arguments.h"
 #include "base/error.h"
@@ -10,6 +12,7 @@
 #include "io/file.h"
 #include "io/model_directory.h"
 #include "model/task.h"
+#include "ranks/main_rank_work.h"
 #include "train/data_description.h"
 #include "train/language_data.h"
 #include "train/text_data.h"
@@ -292,9 +295,7 @@ void load_classification_task(TrainingArguments& args, const ModelSource& source
                  describe_columns(train, task.train, counts, progress.of_labels());
 }
 
-}  // namespace
-
-TextTask load_text_task(TrainingArguments& args, ModelSource& source, bool gives_length) {
+TextTask load_own_task(TrainingArguments& args, ModelSource& source, bool gives_length) {
   TextTask task;
   const bool is_language = is_language_model(*source.model);
   args.task = is_language ? kCausalLanguageModel : kTextClassification;
@@ -321,6 +322,20 @@ TextTask load_text_task(TrainingArguments& args, ModelSource& source, bool gives
     load_language_task(args, source, *tokenizer, gives_length, task);
   else
     load_classification_task(args, source, *tokenizer, gives_length, task);
+  return task;
+}
+
+}  // namespace
+
+TextTask load_text_task(TrainingArguments& args, ModelSource& source, bool gives_length,
+                        Communicator* ranks) {
+  if (ranks == nullptr || args.dataset_cache.empty()) return load_own_task(args, source, gives_length);
+  std::optional<TextTask> made;
+  work_on_main_rank(*ranks, [&] { made = load_own_task(args, source, gives_length); });
+  if (made) return *std::move(made);
+  const bool overwrites = std::exchange(args.overwrite_cache, false);
+  TextTask task = load_own_task(args, source, gives_length);
+  args.overwrite_cache = overwrites;
   return task;
 }
 

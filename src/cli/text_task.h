@@ -9,6 +9,7 @@
 #include "arguments/training_arguments.h"
 #include "cli/model_source.h"
 #include "data/load_dataset.h"
+#include "ranks/communicator.h"
 #include "tokenize/tokenizer.h"
 
 namespace shoehorn {
@@ -30,7 +31,10 @@ struct TextTask {
 // reduced to what model and tokenizer take (fit_max_seq_length); `gives_length`: the user has set it. Of a language model:
 // the files become blocks (train/language_data.h), and --max_seq_length the size of a block. UserError for a training
 // file without a tokenizer: a named size has none.
-TextTask load_text_task(TrainingArguments& args, ModelSource& source, bool gives_length);
+//
+// `ranks` that load it together, null for one: files of tokenized texts (--dataset_cache) are made by the first, and read by all.
+TextTask load_text_task(TrainingArguments& args, ModelSource& source, bool gives_length,
+                        Communicator* ranks = nullptr);
 
 // Reduces args.max_seq_length to the longest text that model and tokenizer take; a null tokenizer has no
 // limit. Returns a notice if the user had set the length (as run_glue does), else nothing.

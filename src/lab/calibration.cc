@@ -25,7 +25,11 @@ namespace {
 
 constexpr int64_t kRecordedSteps = 3;
 constexpr int64_t kAnchorSteps = 4;
+constexpr size_t kStepsBetweenAnchors = 8;  // of a calibration
 constexpr double kUnanchored = 0.1;
+// A clock that differs from the usual one by less is taken for it: this share, or so many times the usual spread.
+constexpr double kLeastDifference = 0.05;
+constexpr double kSpreadsOfADifference = 2;
 
 using SharedModel = std::shared_ptr<const Model>;
 
@@ -91,6 +95,53 @@ void add_variants(std::vector<CalibrationStep>& steps, const std::string& shape,
 // Small, and with more weights than a processor's caches hold.
 CalibrationStep anchor_step() {
   return {"encoder 512, 2 x 128", small_encoder(2, 512, 1024), batch_of(2, 128)};
+}
+
+// The anchor's times ÷ what they are predicted to be.
+struct AnchorRatios {
+  double products = 1;
+  double memory = 1;
+  double all = 1;
+  double error = 0;  // of the prediction: standard deviation, as a share
+};
+
+AnchorRatios anchor_ratios(const OpCosts& costs, const std::vector<OpSample>& nodes) {
+  struct Sums {
+    double measured = 0;
+    double predicted = 0;
+    double variance = 0;
+  };
+  Sums products;
+  Sums memory;
+  for (const OpSample& node : nodes) {
+    const OpEstimate estimate = costs.estimate(node.work);
+    Sums& sums = node.work.op_class == OpClass::kContraction ? products : memory;
+    sums.measured += node.seconds;
+    sums.predicted += estimate.seconds;
+    sums.variance += std::pow(estimate.seconds * estimate.error, 2);
+  }
+  const auto ratio = [](const Sums& sums) { return sums.predicted > 0 ? sums.measured / sums.predicted : 1; };
+  const Sums all = {products.measured + memory.measured, products.predicted + memory.predicted,
+                    products.variance + memory.variance};
+  return {.products = ratio(products),
+          .memory = ratio(memory),
+          .all = ratio(all),
+          .error = all.predicted > 0 ? std::sqrt(all.variance) / all.predicted : kUnanchored};
+}
+
+// The one whose `all` is the median.
+AnchorRatios middle_of(std::vector<AnchorRatios> ratios) {
+  const auto middle = ratios.begin() + std::ssize(ratios) / 2;
+  std::ranges::nth_element(ratios, middle, {}, &AnchorRatios::all);
+  return *middle;
+}
+
+// By how much they differ from their middle, from the median of the differences, which a few that were disturbed do not move.
+double spread_of(const std::vector<AnchorRatios>& ratios, double middle) {
+  constexpr double kDeviationsOfAMedian = 1.4826;  // of a normal distribution
+  std::vector<double> differences;
+  for (const AnchorRatios& one : ratios) differences.push_back(std::abs(std::log(one.all / middle)));
+  return kDeviationsOfAMedian * median(std::move(differences));
 }
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {
@@ -200,6 +251,13 @@ OpCosts calibrate(const CalibrationOptions& options, const std::shared_ptr<const
     }
   };
   const std::vector<CalibrationStep> steps = calibration_steps(options.is_quick);
+  std::vector<std::vector<OpSample>> anchors;  // the nodes of each
+  const auto time_anchor = [&](size_t at) {
+    const bool fits = at == 0 || !anchors.empty();
+    if (!fits || at % kStepsBetweenAnchors != 0) return;
+    if (std::optional<TimedStep> anchor = time_where_it_fits(anchor_step()))
+      anchors.push_back(std::move(anchor->nodes));
+  };
   std::vector<LeastTimes> timed;  // of the steps that fit
   for (size_t at = 0; at < steps.size(); ++at) {
     const CalibrationStep& step = steps[at];
@@ -212,45 +270,58 @@ OpCosts calibrate(const CalibrationOptions& options, const std::shared_ptr<const
       say(fmt::format("  {:<60}{:>9.4f} s a step", step.name, first->step_seconds));
       timed.emplace_back(step).add(*first);
     }
+    time_anchor(at);
   }
   if (timed.empty())
     throw user_error("[calibrate] expected a step that fits this machine's memory, got none");
   if (!options.is_quick && !is_late()) say("  all of them again: the lesser of two times counts");
-  for (LeastTimes& step : timed) {
+  for (size_t at = 0; at < timed.size(); ++at) {
     if (options.is_quick || is_late()) break;
+    LeastTimes& step = timed[at];
     if (const std::optional<TimedStep> again = time_where_it_fits(step.step())) step.add(*again);
+    time_anchor(at);
   }
   std::vector<OpSample> samples;
   for (const LeastTimes& step : timed) step.append_to(samples);
-  return OpCosts(limits, std::move(samples));
+  OpCosts costs(limits, std::move(samples));
+  costs.set_clock(usual_clock(costs, anchors));
+  return costs;
+}
+
+MachineClock usual_clock(const OpCosts& costs, const std::vector<std::vector<OpSample>>& timed) {
+  if (timed.empty()) return {.error = kUnanchored};
+  std::vector<AnchorRatios> ratios;
+  for (const std::vector<OpSample>& nodes : timed) ratios.push_back(anchor_ratios(costs, nodes));
+  const AnchorRatios middle = middle_of(ratios);
+  const double spread = spread_of(ratios, middle.all);
+  return {.products = middle.products,
+          .memory = middle.memory,
+          .spread = spread,
+          .error = std::hypot(middle.error, spread)};
 }
 
 MachineClock anchored_clock(const OpCosts& costs, const std::shared_ptr<const Backend>& backend) {
-  std::vector<OpSample> nodes;
-  try {
-    nodes = time_step(anchor_step(), kAnchorSteps, backend).nodes;
-  } catch (const UserError&) {
-    return {.error = kUnanchored};
-  }
-  struct Sums {
-    double measured = 0;
-    double predicted = 0;
-    double variance = 0;
+  constexpr size_t kTimes = 3;
+  MachineClock clock = costs.clock();
+  const double least_difference = std::max(kLeastDifference, kSpreadsOfADifference * clock.spread);
+  const auto is_usual = [&](const AnchorRatios& now) {
+    return std::abs(std::log(now.all)) <= least_difference;
   };
-  Sums products;
-  Sums memory;
-  for (const OpSample& node : nodes) {
-    const OpEstimate estimate = costs.estimate(node.work);
-    Sums& sums = node.work.op_class == OpClass::kContraction ? products : memory;
-    sums.measured += node.seconds;
-    sums.predicted += estimate.seconds;
-    sums.variance += std::pow(estimate.seconds * estimate.error, 2);
+  std::vector<AnchorRatios> timed;
+  try {
+    do {
+      timed.push_back(anchor_ratios(costs, time_step(anchor_step(), kAnchorSteps, backend).nodes));
+    } while (timed.size() < kTimes && !is_usual(timed.front()));
+  } catch (const UserError&) {
+    clock.error = std::max(clock.error, kUnanchored);
+    return clock;
   }
-  const auto ratio = [](const Sums& sums) { return sums.predicted > 0 ? sums.measured / sums.predicted : 1; };
-  const double all = products.predicted + memory.predicted;
-  return {.products = ratio(products),
-          .memory = ratio(memory),
-          .error = all > 0 ? std::sqrt(products.variance + memory.variance) / all : kUnanchored};
+  const AnchorRatios now = middle_of(std::move(timed));
+  clock.error = std::hypot(now.error, clock.spread);
+  if (is_usual(now)) return clock;
+  clock.products *= now.products;
+  clock.memory *= now.memory;
+  return clock;
 }
 
 }  // namespace shoehorn

@@ -13,7 +13,7 @@ namespace shoehorn {
 
 namespace {
 
-constexpr int kFormat = 2;
+constexpr int kFormat = 3;
 
 // The keys whose values differ.
 std::string differences(const nlohmann::json& theirs, const nlohmann::json& ours) {
@@ -24,6 +24,13 @@ std::string differences(const nlohmann::json& theirs, const nlohmann::json& ours
           fmt::format("{} {}, here {}", key, theirs.value(key, nlohmann::json()).dump(), value.dump()));
   }
   return fmt::format("{}", fmt::join(keys, "; "));
+}
+
+MachineClock clock_from_json(const nlohmann::json& clock) {
+  return {.products = clock.at("products").get<double>(),
+          .memory = clock.at("memory").get<double>(),
+          .spread = clock.at("spread").get<double>(),
+          .error = clock.at("error").get<double>()};
 }
 
 }  // namespace
@@ -49,6 +56,11 @@ void save_calibration(const std::filesystem::path& path, const nlohmann::json& f
                            {{"fp32_flops", limits.fp32_flops},
                             {"bf16_flops", limits.bf16_flops},
                             {"bytes_per_second", limits.bytes_per_second}}},
+                          {"clock",
+                           {{"products", costs.clock().products},
+                            {"memory", costs.clock().memory},
+                            {"spread", costs.clock().spread},
+                            {"error", costs.clock().error}}},
                           {"operations", to_json(costs.samples())}});
 }
 
@@ -78,6 +90,7 @@ LoadedCalibration load_calibration(const std::filesystem::path& path, const nloh
                                  .bytes_per_second = limits.at("bytes_per_second").get<double>()};
     loaded.is_quick = content.at("quick").get<bool>();
     loaded.costs.emplace(rates, op_samples_from_json(content.at("operations"), path.string()));
+    loaded.costs->set_clock(clock_from_json(content.at("clock")));
     if (loaded.is_quick)
       loaded.notice = "Times are by a quick calibration; `shoehorn calibrate` measures more operations\n";
   } catch (const UserError& error) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -94,7 +95,8 @@ TEST(CalibrationTest, TimesTheAnchorToo) {
     if (!is_of_anchor) without.push_back(sample);
   }
   ASSERT_LT(without.size(), quick_costs().samples().size());
-  const OpCosts others(quick_costs().limits(), std::move(without));
+  OpCosts others(quick_costs().limits(), std::move(without));
+  others.set_clock(quick_costs().clock());
   EXPECT_LT(anchored_clock(quick_costs(), backend()).error, anchored_clock(others, backend()).error);
 }
 
@@ -105,6 +107,35 @@ TEST(CalibrationTest, TheAnchorTellsAFasterMachine) {
   EXPECT_LT(now.products, 0.2);
   EXPECT_LT(now.memory, 0.2);
   EXPECT_GT(now.error, 0);
+}
+
+TEST(CalibrationTest, AClockThatDiffersByLittleIsTheUsualOne) {
+  OpCosts costs(quick_costs().limits(), {quick_costs().samples().begin(), quick_costs().samples().end()});
+  costs.set_clock({.products = 50, .memory = 70, .spread = 100});
+  const MachineClock kept = anchored_clock(costs, backend());
+  EXPECT_EQ(kept.products, 50);
+  EXPECT_EQ(kept.memory, 70);
+  costs.set_clock({.products = 50, .memory = 70, .spread = 0.01});
+  const MachineClock now = anchored_clock(costs, backend());
+  EXPECT_LT(now.products, 10);
+  EXPECT_LT(now.memory, 14);
+  EXPECT_EQ(now.spread, 0.01);
+}
+
+TEST(CalibrationTest, TheUsualClockIsTheMedianOfTheAnchors) {
+  EXPECT_GT(quick_costs().clock().products, 0);
+  OpCosts costs(quick_costs().limits(), {quick_costs().samples().begin(), quick_costs().samples().end()});
+  std::vector<std::vector<OpSample>> timed;
+  for (const double times : {1.0, 3.0, 1.1}) {
+    std::vector<OpSample>& nodes = timed.emplace_back();
+    for (const OpSample& sample : costs.samples())
+      nodes.push_back({sample.work, times * costs.estimate(sample.work).seconds});
+  }
+  const MachineClock clock = usual_clock(costs, timed);
+  EXPECT_NEAR(clock.products, 1.1, 1e-9);
+  EXPECT_NEAR(clock.memory, 1.1, 1e-9);
+  EXPECT_NEAR(clock.spread, 1.4826 * std::log(1.1), 1e-9) << "the one that was disturbed does not move it";
+  EXPECT_GT(usual_clock(costs, {}).error, 0);
 }
 
 class CalibrationFileTest : public ::testing::Test {
@@ -122,6 +153,9 @@ TEST_F(CalibrationFileTest, ComesBack) {
   EXPECT_EQ(loaded.notice, "");
   const OpWork& work = quick_costs().samples()[0].work;
   EXPECT_EQ(loaded.costs->estimate(work).seconds, quick_costs().estimate(work).seconds);
+  EXPECT_EQ(loaded.costs->clock().memory, quick_costs().clock().memory);
+  EXPECT_EQ(loaded.costs->clock().spread, quick_costs().clock().spread);
+  EXPECT_EQ(loaded.costs->clock().error, quick_costs().clock().error);
 }
 
 TEST_F(CalibrationFileTest, AQuickOneSaysSo) {

@@ -191,9 +191,10 @@ StepPlan plan_step(const std::filesystem::path& program, const std::vector<std::
 }
 
 StepRun measure_step(const std::filesystem::path& program, const std::vector<std::string>& words,
-                     const StepPlan& plan) {
-  return read_step(run_shoehorn(joined({program.string(), "bench", "step", "--json", "--no_limits"}, words)),
-                   plan);
+                     const StepPlan& plan, const std::vector<std::string>& launch) {
+  // Behind the words, which may say --json=false.
+  const std::vector<std::string> step = joined({"bench", "step"}, joined(words, {"--json", "--no_limits"}));
+  return read_step(run_shoehorn(joined({program.string()}, joined(launch, step))), plan);
 }
 
 StepRun measure_peer_step(const std::filesystem::path& python, const std::filesystem::path& script,

@@ -70,10 +70,11 @@ struct StepRun {
 // The result of a run that was not started because its plan forbids it.
 StepRun forbidden_run(const StepPlan& plan);
 
-// `words` are flags of `shoehorn bench step`; `program` is this program.
+// `words` are flags of `shoehorn bench step`; `program` is this program. `launch`: of ranks, what starts them (`launch` and its
+// flags).
 StepPlan plan_step(const std::filesystem::path& program, const std::vector<std::string>& words);
 StepRun measure_step(const std::filesystem::path& program, const std::vector<std::string>& words,
-                     const StepPlan& plan);
+                     const StepPlan& plan, const std::vector<std::string>& launch = {});
 // `words` are flags of bench/peers/train_step.py, which is `script`.
 StepRun measure_peer_step(const std::filesystem::path& python, const std::filesystem::path& script,
                           const std::vector<std::string>& words);

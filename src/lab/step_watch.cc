@@ -42,7 +42,8 @@ void StepWatch::on_step_end(const TrainingArguments&, const TrainerState&, Train
   if (!options_.precision) return;
   const bool is_stable = median_interval(samples_).is_stable(*options_.precision);
   const bool is_late = seconds >= options_.max_seconds && steps_ >= options_.least_steps;
-  if (is_stable || is_late) control.should_training_stop = true;
+  const bool is_over = is_stable || is_late;
+  if (options_.agree ? options_.agree(is_over) : is_over) control.should_training_stop = true;
 }
 
 }  // namespace shoehorn

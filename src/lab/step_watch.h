@@ -19,6 +19,8 @@ struct StepWatchOptions {
   std::optional<double> precision = {};
   double max_seconds = 60;
   int64_t least_steps = 4;
+  // Of ranks, which take the same steps: called after each step with what this one would do; what it returns is done. Unset: alone.
+  std::function<bool(bool is_over)> agree = {};
   std::function<double()> clock_seconds = {};  // unset: the steady clock
 };
 

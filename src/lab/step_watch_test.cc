@@ -42,6 +42,17 @@ TEST(StepWatch, EndsAtItsLimit) {
   EXPECT_EQ(steps_until_end({.precision = 0.02, .max_seconds = 0}, rising), 4) << "three figures at least";
 }
 
+// Of ranks each has times of its own, and all end with the first.
+TEST(StepWatch, EndsWhereItsRanksAgree) {
+  std::vector<bool> would_end;
+  const auto agree = [&](bool is_over) {
+    would_end.push_back(is_over);
+    return would_end.size() == 9;
+  };
+  EXPECT_EQ(steps_until_end({.precision = 0.02, .agree = agree}, [](int64_t) { return 1.0; }), 10);
+  EXPECT_EQ(would_end, (std::vector<bool>{false, false, false, false, true, true, true, true, true}));
+}
+
 TEST(StepWatch, WithoutAPrecisionEveryStepIsMade) {
   EXPECT_EQ(steps_until_end({}, [](int64_t) { return 1.0; }), 30);
 }

@@ -1,11 +1,15 @@
 #include "ranks/launched_rank.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <sstream>
+#include <string_view>
 #include <system_error>
 
 #include "base/error.h"
@@ -26,6 +30,9 @@ constexpr std::array kLaunchers = {
     Launcher{"mpirun (MPICH)", "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS"},
     Launcher{"srun (Slurm)", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_TASKS_PER_NODE"},
 };
+
+// How names of variables begin by which mpirun speaks to its ranks: Open MPI's, and MPICH's.
+constexpr std::array kOfMpirun = {"OMPI_", "PMIX_", "PRTE_", "PMI_", "HYDI_", "HYDRA_", "MPIR_", "MPI_LOCAL"};
 
 // A whole number from `least`; `absent` where the variable is not set.
 int32_t number_of(const Environment& environment, const char* name, int32_t least, int32_t absent) {
@@ -87,10 +94,22 @@ bool is_launched() {
   return is_launched([](const char* name) -> const char* { return std::getenv(name); });
 }
 
-std::vector<std::string> variables_of_one_process() {
-  std::vector<std::string> variables = {"WORLD_SIZE=1"};
-  for (const Launcher& launcher : kLaunchers) variables.push_back(std::string(launcher.size) + "=1");
+std::vector<std::string> variables_of_one_process(const std::vector<std::string>& names) {
+  std::vector<std::string> variables = {"WORLD_SIZE=1", "SLURM_STEP_NUM_TASKS=1"};
+  // Another mpirun below would take what one tells its ranks for its own.
+  std::ranges::copy_if(names, std::back_inserter(variables), [](const std::string& name) {
+    return std::ranges::any_of(kOfMpirun, [&](const char* beginning) { return name.starts_with(beginning); });
+  });
   return variables;
+}
+
+std::vector<std::string> variables_of_one_process() {
+  std::vector<std::string> names;
+  for (char** setting = environ; *setting != nullptr; ++setting) {
+    const std::string_view text = *setting;
+    names.emplace_back(text.substr(0, text.find('=')));
+  }
+  return variables_of_one_process(names);
 }
 
 std::optional<int32_t> slurm_tasks(const Environment& environment) {

@@ -30,7 +30,9 @@ std::optional<LaunchedRank> launched_rank();
 bool is_launched(const Environment& environment);
 bool is_launched();
 
-// Variables, as NAME=value, that make a program one process which a rank starts: it is none of the launcher's ranks.
+// Variables for run_process() that make a program one process which a rank starts: it is none of the launcher's ranks, and may start
+// ranks itself. `names`: those that this process has.
+std::vector<std::string> variables_of_one_process(const std::vector<std::string>& names);
 std::vector<std::string> variables_of_one_process();
 
 // The tasks of a job of Slurm, as a script of it has them; none elsewhere. UserError for what is no number of them.

@@ -63,11 +63,20 @@ TEST(LaunchedRank, IsNoneOfAProcessThatARankStarts) {
         {{"SLURM_PROCID", "1"}, {"SLURM_STEP_NUM_TASKS", "8"}, {"RANK", "1"}, {"WORLD_SIZE", "8"}}}) {
     std::map<std::string, std::string> variables = launched;
     ASSERT_TRUE(rank_in(variables));
-    for (const std::string& variable : variables_of_one_process()) {
+    variables["HOME"] = "/home";
+    variables["PMIX_SERVER_URI2"] = "of the mpirun that started it";
+    std::vector<std::string> names;
+    for (const auto& [name, value] : variables) names.push_back(name);
+    for (const std::string& variable : variables_of_one_process(names)) {
       const size_t equal = variable.find('=');
-      variables[variable.substr(0, equal)] = variable.substr(equal + 1);
+      if (equal == std::string::npos)
+        variables.erase(variable);
+      else
+        variables[variable.substr(0, equal)] = variable.substr(equal + 1);
     }
     EXPECT_FALSE(rank_in(variables));
+    EXPECT_FALSE(variables.contains("PMIX_SERVER_URI2")) << "it starts ranks by another";
+    EXPECT_TRUE(variables.contains("HOME"));
   }
 }
 
