@@ -126,7 +126,7 @@ TEST(CalibrationTest, TheUsualClockIsTheMedianOfTheAnchors) {
   EXPECT_GT(quick_costs().clock().products, 0);
   OpCosts costs(quick_costs().limits(), {quick_costs().samples().begin(), quick_costs().samples().end()});
   std::vector<std::vector<OpSample>> timed;
-  for (const double times : {1.0, 3.0, 1.1}) {
+  for (const double times : {1.0, 1.1, 3.0}) {
     std::vector<OpSample>& nodes = timed.emplace_back();
     for (const OpSample& sample : costs.samples())
       nodes.push_back({sample.work, times * costs.estimate(sample.work).seconds});
