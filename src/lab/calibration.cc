@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <map>
+#include <numbers>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -25,7 +26,6 @@ namespace {
 
 constexpr int64_t kRecordedSteps = 3;
 constexpr int64_t kAnchorSteps = 4;
-constexpr size_t kStepsBetweenAnchors = 8;  // of a calibration
 constexpr double kUnanchored = 0.1;
 // A clock that differs from the usual one by less is taken for it: this share, or so many times the usual spread.
 constexpr double kLeastDifference = 0.05;
@@ -136,14 +136,6 @@ AnchorRatios middle_of(std::vector<AnchorRatios> ratios) {
   return *middle;
 }
 
-// By how much they differ from their middle, from the median of the differences, which a few that were disturbed do not move.
-double spread_of(const std::vector<AnchorRatios>& ratios, double middle) {
-  constexpr double kDeviationsOfAMedian = 1.4826;  // of a normal distribution
-  std::vector<double> differences;
-  for (const AnchorRatios& one : ratios) differences.push_back(std::abs(std::log(one.all / middle)));
-  return kDeviationsOfAMedian * median(std::move(differences));
-}
-
 double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
@@ -159,22 +151,44 @@ class LeastTimes {
   // Nodes with the same work count as one, with their mean time.
   void add(const TimedStep& timed) {
     std::map<OpWork, std::vector<double>> times;
-    for (const OpSample& node : timed.nodes) times[node.work].push_back(node.seconds);
+    StepSums sums;
+    for (const OpSample& node : timed.nodes) {
+      times[node.work].push_back(node.seconds);
+      (node.work.op_class == OpClass::kContraction ? sums.products : sums.memory) += node.seconds;
+    }
+    sums_.push_back(sums);
     for (const auto& [work, seconds] : times) {
       const double mean =
           std::accumulate(seconds.begin(), seconds.end(), 0.0) / static_cast<double>(seconds.size());
-      const auto [least, is_new] = seconds_.emplace(work, mean);
-      if (!is_new) least->second = std::min(least->second, mean);
+      const auto [kept, is_new] = nodes_.emplace(work, Least{mean, std::ssize(seconds)});
+      if (!is_new) kept->second.seconds = std::min(kept->second.seconds, mean);
     }
   }
 
   void append_to(std::vector<OpSample>& samples) const {
-    for (const auto& [work, seconds] : seconds_) samples.push_back({work, seconds});
+    for (const auto& [work, least] : nodes_) samples.push_back({work, least.seconds});
+  }
+
+  // Of a step that was timed more than once.
+  std::optional<RepeatedStep> repeated() const {
+    if (sums_.size() < 2) return std::nullopt;
+    RepeatedStep repeated{.timed = sums_};
+    for (const auto& [work, least] : nodes_) {
+      (work.op_class == OpClass::kContraction ? repeated.least.products : repeated.least.memory) +=
+          least.seconds * static_cast<double>(least.nodes);
+    }
+    return repeated;
   }
 
  private:
+  struct Least {
+    double seconds = 0;  // of a node
+    int64_t nodes = 0;
+  };
+
   const CalibrationStep& step_;
-  std::map<OpWork, double> seconds_;
+  std::map<OpWork, Least> nodes_;
+  std::vector<StepSums> sums_;  // each time
 };
 
 }  // namespace
@@ -251,13 +265,6 @@ OpCosts calibrate(const CalibrationOptions& options, const std::shared_ptr<const
     }
   };
   const std::vector<CalibrationStep> steps = calibration_steps(options.is_quick);
-  std::vector<std::vector<OpSample>> anchors;  // the nodes of each
-  const auto time_anchor = [&](size_t at) {
-    const bool fits = at == 0 || !anchors.empty();
-    if (!fits || at % kStepsBetweenAnchors != 0) return;
-    if (std::optional<TimedStep> anchor = time_where_it_fits(anchor_step()))
-      anchors.push_back(std::move(anchor->nodes));
-  };
   std::vector<LeastTimes> timed;  // of the steps that fit
   for (size_t at = 0; at < steps.size(); ++at) {
     const CalibrationStep& step = steps[at];
@@ -270,34 +277,42 @@ OpCosts calibrate(const CalibrationOptions& options, const std::shared_ptr<const
       say(fmt::format("  {:<60}{:>9.4f} s a step", step.name, first->step_seconds));
       timed.emplace_back(step).add(*first);
     }
-    time_anchor(at);
   }
   if (timed.empty())
     throw user_error("[calibrate] expected a step that fits this machine's memory, got none");
   if (!options.is_quick && !is_late()) say("  all of them again: the lesser of two times counts");
-  for (size_t at = 0; at < timed.size(); ++at) {
+  for (LeastTimes& step : timed) {
     if (options.is_quick || is_late()) break;
-    LeastTimes& step = timed[at];
     if (const std::optional<TimedStep> again = time_where_it_fits(step.step())) step.add(*again);
-    time_anchor(at);
   }
   std::vector<OpSample> samples;
-  for (const LeastTimes& step : timed) step.append_to(samples);
+  std::vector<RepeatedStep> repeated;
+  for (const LeastTimes& step : timed) {
+    step.append_to(samples);
+    if (std::optional<RepeatedStep> times = step.repeated()) repeated.push_back(*std::move(times));
+  }
   OpCosts costs(limits, std::move(samples));
-  costs.set_clock(usual_clock(costs, anchors));
+  costs.set_clock(usual_clock(repeated));
   return costs;
 }
 
-MachineClock usual_clock(const OpCosts& costs, const std::vector<std::vector<OpSample>>& timed) {
-  if (timed.empty()) return {.error = kUnanchored};
-  std::vector<AnchorRatios> ratios;
-  for (const std::vector<OpSample>& nodes : timed) ratios.push_back(anchor_ratios(costs, nodes));
-  const AnchorRatios middle = middle_of(ratios);
-  const double spread = spread_of(ratios, middle.all);
-  return {.products = middle.products,
-          .memory = middle.memory,
-          .spread = spread,
-          .error = std::hypot(middle.error, spread)};
+MachineClock usual_clock(const std::vector<RepeatedStep>& steps) {
+  constexpr double kDeviationsOfAMedian = 1.4826;  // of a normal distribution
+  if (steps.empty()) return {};
+  double products = 0, memory = 0;  // mean times ÷ least ones, over all that was timed
+  std::vector<double> differences;  // of two times
+  double times = 0;
+  for (const RepeatedStep& step : steps) {
+    for (const StepSums& one : step.timed) {
+      products += step.least.products > 0 ? one.products / step.least.products : 1;
+      memory += step.least.memory > 0 ? one.memory / step.least.memory : 1;
+      ++times;
+    }
+    differences.push_back(std::abs(std::log(step.timed[0].all() / step.timed[1].all())));
+  }
+  // Two that spread alike differ by the root of two times as much.
+  const double spread = kDeviationsOfAMedian * median(std::move(differences)) / std::numbers::sqrt2;
+  return {.products = products / times, .memory = memory / times, .spread = spread, .error = spread};
 }
 
 MachineClock anchored_clock(const OpCosts& costs, const std::shared_ptr<const Backend>& backend) {

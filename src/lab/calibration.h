@@ -44,13 +44,26 @@ struct CalibrationOptions {
 
 // Times all steps, and as long as time lasts all of them again: of two times of a node the lesser counts. Those that do not fit
 // this machine's memory are left out with a line each, those that come too late with one for all; UserError if none is left. The
-// clock is the machine's usual one: the median of a small step that is timed now and then between the others.
+// clock is the machine's usual one.
 OpCosts calibrate(const CalibrationOptions& options, const std::shared_ptr<const Backend>& backend);
 
-// The clock of a machine on which `timed` are the anchor's nodes, each time that it was timed. `costs` have a clock of 1.
-MachineClock usual_clock(const OpCosts& costs, const std::vector<std::vector<OpSample>>& timed);
+// Seconds of a step's nodes.
+struct StepSums {
+  double products = 0;
+  double memory = 0;  // all others
+  double all() const { return products + memory; }
+};
 
-// Times that small step and compares it with what `costs` predict, to see whether the machine has another clock now than usually. What
+// A step that was timed several times, and what it takes if each node takes its least time.
+struct RepeatedStep {
+  std::vector<StepSums> timed = {};  // two at least
+  StepSums least = {};
+};
+
+// By how much longer than their least times steps take on the mean, and how much they spread; a clock of 1 of none.
+MachineClock usual_clock(const std::vector<RepeatedStep>& steps);
+
+// Times one small step and compares it with what `costs` predict, to see whether the machine has another clock now than usually. What
 // differs by no more than such steps do from one second to the next is the usual clock; else the step is timed twice more, and the median
 // counts. At most a second on an idle machine. Where that does not fit the memory the clock is the usual one, with an error of 10 %.
 MachineClock anchored_clock(const OpCosts& costs, const std::shared_ptr<const Backend>& backend);

@@ -122,20 +122,15 @@ TEST(CalibrationTest, AClockThatDiffersByLittleIsTheUsualOne) {
   EXPECT_EQ(now.spread, 0.01);
 }
 
-TEST(CalibrationTest, TheUsualClockIsTheMedianOfTheAnchors) {
-  EXPECT_GT(quick_costs().clock().products, 0);
-  OpCosts costs(quick_costs().limits(), {quick_costs().samples().begin(), quick_costs().samples().end()});
-  std::vector<std::vector<OpSample>> timed;
-  for (const double times : {1.0, 1.1, 3.0}) {
-    std::vector<OpSample>& nodes = timed.emplace_back();
-    for (const OpSample& sample : costs.samples())
-      nodes.push_back({sample.work, times * costs.estimate(sample.work).seconds});
-  }
-  const MachineClock clock = usual_clock(costs, timed);
-  EXPECT_NEAR(clock.products, 1.1, 1e-9);
-  EXPECT_NEAR(clock.memory, 1.1, 1e-9);
-  EXPECT_NEAR(clock.spread, 1.4826 * std::log(1.1), 1e-9) << "the one that was disturbed does not move it";
-  EXPECT_GT(usual_clock(costs, {}).error, 0);
+TEST(CalibrationTest, TheUsualClockIsOfMeanTimes) {
+  const MachineClock clock = usual_clock({{.timed = {{2, 3}, {2.4, 3}}, .least = {2, 3}},
+                                          {.timed = {{1, 0}, {1, 0}}, .least = {1, 0}},
+                                          {.timed = {{5, 30}, {5, 10}}, .least = {5, 10}}});
+  EXPECT_NEAR(clock.products, (1 + 1.2 + 1 + 1 + 1 + 1) / 6, 1e-12);
+  EXPECT_NEAR(clock.memory, (1 + 1 + 1 + 1 + 3 + 1) / 6.0, 1e-12);
+  EXPECT_NEAR(clock.spread, 1.4826 * std::log(5.4 / 5) / std::sqrt(2), 1e-12)
+      << "the one that was disturbed does not move it";
+  EXPECT_EQ(usual_clock({}).products, 1);
 }
 
 class CalibrationFileTest : public ::testing::Test {
