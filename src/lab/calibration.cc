@@ -27,9 +27,8 @@ namespace {
 constexpr int64_t kRecordedSteps = 3;
 constexpr int64_t kAnchorSteps = 4;
 constexpr double kUnanchored = 0.1;
-// A clock that differs from the usual one by less is taken for it: this share, or so many times the usual spread.
+// A clock that differs from the usual one by less, or by no more than the usual spread, is taken for it.
 constexpr double kLeastDifference = 0.05;
-constexpr double kSpreadsOfADifference = 2;
 
 using SharedModel = std::shared_ptr<const Model>;
 
@@ -318,7 +317,7 @@ MachineClock usual_clock(const std::vector<RepeatedStep>& steps) {
 MachineClock anchored_clock(const OpCosts& costs, const std::shared_ptr<const Backend>& backend) {
   constexpr size_t kTimes = 3;
   MachineClock clock = costs.clock();
-  const double least_difference = std::max(kLeastDifference, kSpreadsOfADifference * clock.spread);
+  const double least_difference = std::max(kLeastDifference, clock.spread);
   const auto is_usual = [&](const AnchorRatios& now) {
     return std::abs(std::log(now.all)) <= least_difference;
   };

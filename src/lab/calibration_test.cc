@@ -143,14 +143,18 @@ class CalibrationFileTest : public ::testing::Test {
 };
 
 TEST_F(CalibrationFileTest, ComesBack) {
+  OpCosts costs(quick_costs().limits(), {quick_costs().samples().begin(), quick_costs().samples().end()});
+  costs.set_clock({.products = 1.25, .memory = 1.5, .spread = 0.1, .error = 0.2});
+  save_calibration(path(), fingerprint_, costs, false);
   const LoadedCalibration loaded = load_calibration(path(), fingerprint_);
   ASSERT_TRUE(loaded.costs) << loaded.notice;
   EXPECT_EQ(loaded.notice, "");
-  const OpWork& work = quick_costs().samples()[0].work;
-  EXPECT_EQ(loaded.costs->estimate(work).seconds, quick_costs().estimate(work).seconds);
-  EXPECT_EQ(loaded.costs->clock().memory, quick_costs().clock().memory);
-  EXPECT_EQ(loaded.costs->clock().spread, quick_costs().clock().spread);
-  EXPECT_EQ(loaded.costs->clock().error, quick_costs().clock().error);
+  const OpWork& work = costs.samples()[0].work;
+  EXPECT_EQ(loaded.costs->estimate(work).seconds, costs.estimate(work).seconds);
+  EXPECT_EQ(loaded.costs->clock().products, 1.25);
+  EXPECT_EQ(loaded.costs->clock().memory, 1.5);
+  EXPECT_EQ(loaded.costs->clock().spread, 0.1);
+  EXPECT_EQ(loaded.costs->clock().error, 0.2);
 }
 
 TEST_F(CalibrationFileTest, AQuickOneSaysSo) {
