@@ -23,11 +23,11 @@ struct FinishedProcess {
 inline constexpr double kNoLimitSeconds = 1e9;
 
 // Runs a program and waits for it. words[0] is its path, the other words its arguments. The environment is
-// this process's plus `variables`, each as NAME=value, or NAME alone of one that it is not to have. Standard input is empty. The program is killed when
-// the calling thread ends first. SystemError if it cannot be started. If a stop is requested meanwhile
-// (base/stop_request.h) the program gets SIGTERM, and is killed if it does not end within kStopGraceSeconds; then
-// Stopped is thrown. Behind `limit_seconds` it is ended in the same way, and the result says by which signal, or with which exit code
-// the program answered it.
+// this process's plus `variables`, each as NAME=value, or NAME alone of one that it is not to have. Standard
+// input is empty. The program is killed when the calling thread ends first. SystemError if it cannot be
+// started. If a stop is requested meanwhile (base/stop_request.h) the program gets SIGTERM, and is killed if
+// it does not end within kStopGraceSeconds; then Stopped is thrown. Behind `limit_seconds` it is ended in the
+// same way, and the result says by which signal, or with which exit code the program answered it.
 FinishedProcess run_process(const std::vector<std::string>& words,
                             const std::vector<std::string>& variables = {},
                             double limit_seconds = kNoLimitSeconds);
