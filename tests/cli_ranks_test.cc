@@ -129,7 +129,6 @@ TEST_F(CliRanks, EvaluateAndPredictAsOneProcessDoes) {
       << refused.error;
 }
 
-// The first rank makes the cache anew, and the others read what it made.
 // The first rank tells what all of them took; without --max_steps they end with it.
 TEST_F(CliRanks, BenchStepTimesThePlannedStep) {
   const std::vector<std::string> step = {"--model_name_or_path",
@@ -164,6 +163,7 @@ TEST_F(CliRanks, BenchStepTimesThePlannedStep) {
   EXPECT_EQ(shown.output.find(heading), shown.output.rfind(heading)) << "one rank tells";
 }
 
+// The first rank makes the cache anew, and the others read what it made.
 TEST_F(CliRanks, OverwriteACacheOnce) {
   for (const bool overwrites : {false, true}) {
     std::vector<std::string> words = train_words(

@@ -21,6 +21,7 @@
 #include "cli/stage_line.h"
 #include "exec/backend/thread_count.h"
 #include "exec/backends.h"
+#include "lab/parallel_runs.h"
 #include "session/batching.h"
 #include "session/memory_forecast.h"
 #include "train/planned_run.h"
@@ -224,12 +225,7 @@ std::vector<std::string> launch_of(const CommandOptions& options, const Training
         plural(args.world_size, "rank"), plural(count.threads, "thread"),
         plural(count.processors.usable(), "processor"));
   }
-  std::vector<std::string> words = {"launch", "--nproc_per_node", std::to_string(args.world_size)};
-  if (options.is_given("link_bandwidth")) {
-    words.insert(words.end(), {"--link_bandwidth", fmt::format("{}", options.number("link_bandwidth")),
-                               "--link_latency", fmt::format("{}", options.number("link_latency"))});
-  }
-  return words;
+  return launch_words(args.world_size, given_link(options));
 }
 
 }  // namespace

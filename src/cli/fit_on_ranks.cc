@@ -113,7 +113,7 @@ FoundFlags run_search(const std::vector<std::string>& words, const TrainingArgum
 
 ParsedArguments parse_run_to_fit(const std::vector<std::string>& words, int64_t ranks) {
   const CommandOptions options = parse_options(fit_option_rows(), words, OtherWords::kTableFlags);
-  options.integer_at_least("verify", 0);
+  options.integer_at_least("verify", 0);  // before ranks are opened, which tell whether they can
   return parse_arguments(Command::kTrain, options.rest, ranks);
 }
 

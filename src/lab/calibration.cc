@@ -105,27 +105,20 @@ struct AnchorRatios {
 };
 
 AnchorRatios anchor_ratios(const OpCosts& costs, const std::vector<OpSample>& nodes) {
-  struct Sums {
-    double measured = 0;
-    double predicted = 0;
-    double variance = 0;
-  };
-  Sums products;
-  Sums memory;
+  StepSums measured;
+  StepSums predicted;
+  double variance = 0;
   for (const OpSample& node : nodes) {
     const OpEstimate estimate = costs.estimate(node.work);
-    Sums& sums = node.work.op_class == OpClass::kContraction ? products : memory;
-    sums.measured += node.seconds;
-    sums.predicted += estimate.seconds;
-    sums.variance += std::pow(estimate.seconds * estimate.error, 2);
+    measured.add(node.work, node.seconds);
+    predicted.add(node.work, estimate.seconds);
+    variance += std::pow(estimate.seconds * estimate.error, 2);
   }
-  const auto ratio = [](const Sums& sums) { return sums.predicted > 0 ? sums.measured / sums.predicted : 1; };
-  const Sums all = {products.measured + memory.measured, products.predicted + memory.predicted,
-                    products.variance + memory.variance};
-  return {.products = ratio(products),
-          .memory = ratio(memory),
-          .all = ratio(all),
-          .error = all.predicted > 0 ? std::sqrt(all.variance) / all.predicted : kUnanchored};
+  const auto ratio = [](double times, double of) { return of > 0 ? times / of : 1; };
+  return {.products = ratio(measured.products, predicted.products),
+          .memory = ratio(measured.memory, predicted.memory),
+          .all = ratio(measured.all(), predicted.all()),
+          .error = predicted.all() > 0 ? std::sqrt(variance) / predicted.all() : kUnanchored};
 }
 
 // The one whose `all` is the median.
@@ -153,7 +146,7 @@ class LeastTimes {
     StepSums sums;
     for (const OpSample& node : timed.nodes) {
       times[node.work].push_back(node.seconds);
-      (node.work.op_class == OpClass::kContraction ? sums.products : sums.memory) += node.seconds;
+      sums.add(node.work, node.seconds);
     }
     sums_.push_back(sums);
     for (const auto& [work, seconds] : times) {
@@ -172,10 +165,8 @@ class LeastTimes {
   std::optional<RepeatedStep> repeated() const {
     if (sums_.size() < 2) return std::nullopt;
     RepeatedStep repeated{.timed = sums_};
-    for (const auto& [work, least] : nodes_) {
-      (work.op_class == OpClass::kContraction ? repeated.least.products : repeated.least.memory) +=
-          least.seconds * static_cast<double>(least.nodes);
-    }
+    for (const auto& [work, least] : nodes_)
+      repeated.least.add(work, least.seconds * static_cast<double>(least.nodes));
     return repeated;
   }
 

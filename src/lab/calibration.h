@@ -52,6 +52,9 @@ struct StepSums {
   double products = 0;
   double memory = 0;  // all others
   double all() const { return products + memory; }
+  void add(const OpWork& work, double seconds) {
+    (work.op_class == OpClass::kContraction ? products : memory) += seconds;
+  }
 };
 
 // A step that was timed several times, and what it takes if each node takes its least time.

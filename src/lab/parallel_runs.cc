@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "arguments/flag_words.h"
 #include "base/child_process.h"
 #include "base/error.h"
 #include "base/format.h"
@@ -108,10 +109,10 @@ std::vector<std::string> mode_words(const std::string& mode) {
   return {"--parallel_mode", mode};
 }
 
-std::vector<std::string> link_words(const ParallelSetting& setting) {
-  if (!setting.link) return {};
-  return {"--link_bandwidth", fmt::format("{}", gbit_per_second(*setting.link)), "--link_latency",
-          fmt::format("{}", latency_microseconds(*setting.link))};
+std::vector<std::string> link_words(const std::optional<RankLink>& link) {
+  if (!link) return {};
+  return {"--link_bandwidth", fmt::format("{}", gbit_per_second(*link)), "--link_latency",
+          fmt::format("{}", latency_microseconds(*link))};
 }
 
 // The flags of train that make the setting.
@@ -198,12 +199,13 @@ std::vector<ParallelSetting> parallel_settings(const ParallelOptions& options) {
   return settings;
 }
 
+std::vector<std::string> launch_words(int64_t ranks, const std::optional<RankLink>& link) {
+  return joined({"launch", "--nproc_per_node", std::to_string(ranks)}, link_words(link));
+}
+
 std::vector<std::string> command_words(const ParallelOptions& options, const ParallelSetting& setting) {
   std::vector<std::string> words;
-  if (setting.mode != kOneProcess) {
-    words = {"launch", "--nproc_per_node", std::to_string(options.ranks)};
-    for (std::string& word : link_words(setting)) words.push_back(std::move(word));
-  }
+  if (setting.mode != kOneProcess) words = launch_words(options.ranks, setting.link);
   words.emplace_back("train");
   for (std::string& word : setting_words(options, setting)) words.push_back(std::move(word));
   words.insert(words.end(),
@@ -216,7 +218,7 @@ std::vector<std::string> plan_words(const ParallelOptions& options, const Parall
   for (std::string& word : setting_words(options, setting)) words.push_back(std::move(word));
   if (setting.mode != kOneProcess) {
     words.insert(words.end(), {"--world_size", std::to_string(options.ranks)});
-    for (std::string& word : link_words(setting)) words.push_back(std::move(word));
+    for (std::string& word : link_words(setting.link)) words.push_back(std::move(word));
   }
   words.emplace_back("--json");
   return words;

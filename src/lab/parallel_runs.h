@@ -80,6 +80,8 @@ struct ParallelResults {
 std::string left_out_text(const ParallelOptions& options);
 // One process, then every other mode that can run, over the host's memory and over each link.
 std::vector<ParallelSetting> parallel_settings(const ParallelOptions& options);
+// `launch` and its flags for ranks of this host, over a link that is slower than its memory, if one is given.
+std::vector<std::string> launch_words(int64_t ranks, const std::optional<RankLink>& link);
 // What a user types: after `shoehorn`, without --output_dir.
 std::vector<std::string> command_words(const ParallelOptions& options, const ParallelSetting& setting);
 // The same of `shoehorn plan`, which predicts the step.
