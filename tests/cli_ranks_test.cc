@@ -24,6 +24,7 @@ namespace shoehorn {
 namespace {
 
 using namespace shoehorn::testing;
+using nlohmann::json;
 namespace fs = std::filesystem;
 
 class CliRanks : public CliTest {
