@@ -69,9 +69,8 @@ class StagedDataSet {
 
   const fs::path& path() const { return path_; }
 
-  // Gives it its name, unless another process gave it first.
+  // Gives it its name, unless another process gave it first. Its manifest has been written.
   void publish(const fs::path& final) {
-    sync_path(path_);
     const int error_number = file_operations::rename(path_, final);
     if (error_number != 0 && error_number != ENOTEMPTY && error_number != EEXIST)
       throw_system_error(final, fmt::format("rename '{}' to it", path_.filename().string()), error_number);
@@ -141,7 +140,7 @@ std::vector<fs::file_time_type> write_times(const DataFiles& files) {
 void write_data_set(const DataFiles& texts, const std::string& key, const fs::path& final,
                     const DatasetCacheOptions& cache, const Stream& stream) {
   StagedDataSet staged(final);
-  const ChecksummedFiles checksums(staged.path());
+  const ChecksummedFiles checksums(staged.path(), FileSync::kTogether);
   std::vector<std::string> shards;
   const std::vector<fs::file_time_type> written_before = write_times(texts);
   json file = stream(staged.path(), shards);

@@ -198,7 +198,7 @@ TEST(Shards, AFlippedBitIsFound) {
   ListedFile listed;
   std::filesystem::path path;
   {
-    const ChecksummedFiles checksums(directory.path());
+    const ChecksummedFiles checksums(directory.path(), FileSync::kTogether);
     ShardWriter writer(directory.path(), {LabelKind::kClass});
     const std::vector<int32_t> ids = {5, 6, 7};
     writer.add({.input_ids = ids, .token_type_ids = std::vector<int32_t>{0, 1, 1}}, {.class_label = 1});

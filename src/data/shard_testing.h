@@ -16,7 +16,7 @@ namespace shoehorn {
 // Writes all samples, each of one document, into the directory. `names` gets those of the files.
 inline Dataset in_shards(const Dataset& dataset, const std::filesystem::path& directory,
                          std::vector<std::string>& names, int64_t shard_bytes = int64_t{1} << 20) {
-  const ChecksummedFiles checksums(directory);
+  const ChecksummedFiles checksums(directory, FileSync::kTogether);
   ShardWriter writer(directory, dataset.label_shape(), shard_bytes);
   const LabelKind kind = dataset.label_kind();
   for (int64_t i = 0; i < dataset.size(); ++i) {

@@ -110,7 +110,7 @@ StagedDirectory::StagedDirectory(fs::path output_dir, int64_t step)
     throw_system_error(staging, "make this directory", error_number);
   staging_ = staging;
   lock_ = try_lock(staging_);
-  checksums_.emplace(staging_);
+  checksums_.emplace(staging_, FileSync::kTogether);
 }
 
 StagedDirectory::~StagedDirectory() {
@@ -160,7 +160,7 @@ void StagedDirectory::replace(const fs::path& final) {
 }
 
 StagedPart::StagedPart(fs::path staging, const Owner& owner)
-    : staging_(std::move(staging)), owner_(owner), checksums_(staging_) {
+    : staging_(std::move(staging)), owner_(owner), checksums_(staging_, FileSync::kEach) {
   CHECK(0 < owner.number && owner.number < owner.count, "owner {} of {}", owner.number, owner.count);
 }
 

@@ -26,8 +26,8 @@ fs::path path_below(const fs::path& directory, const fs::path& path) {
 }  // namespace
 
 // A trailing slash would be a part of its own.
-ChecksummedFiles::ChecksummedFiles(fs::path directory, std::function<void()> before_first)
-    : directory_((directory / "").parent_path()), before_first_(std::move(before_first)) {
+ChecksummedFiles::ChecksummedFiles(fs::path directory, FileSync sync, std::function<void()> before_first)
+    : directory_((directory / "").parent_path()), sync_(sync), before_first_(std::move(before_first)) {
   const std::scoped_lock lock(active_mutex);
   active.push_back(this);
 }
@@ -41,6 +41,13 @@ bool ChecksummedFiles::covers(const fs::path& path) {
   const std::scoped_lock lock(active_mutex);
   return std::any_of(active.begin(), active.end(),
                      [&](const ChecksummedFiles* one) { return !path_below(one->directory_, path).empty(); });
+}
+
+bool ChecksummedFiles::syncs_together(const fs::path& path) {
+  const std::scoped_lock lock(active_mutex);
+  return std::any_of(active.begin(), active.end(), [&](const ChecksummedFiles* one) {
+    return one->sync_ == FileSync::kTogether && !path_below(one->directory_, path).empty();
+  });
 }
 
 void ChecksummedFiles::announce(const fs::path& path) {

@@ -268,7 +268,10 @@ void AtomicFile::seal() {
     const int error_number = file_operations::resize(descriptor_, temporary_, bytes_written_);
     if (error_number != 0) throw_system_error(path_, "give back reserved space", error_number);
   }
-  if (const int error_number = file_operations::sync(descriptor_, temporary_); error_number != 0)
+  if (const int error_number = ChecksummedFiles::syncs_together(path_)
+                                   ? file_operations::start_write_back(descriptor_)
+                                   : file_operations::sync(descriptor_, temporary_);
+      error_number != 0)
     throw_system_error(path_, "bring this file to the disk", error_number);
   if (const int error_number = descriptor_.close(); error_number != 0) {
     throw_system_error(path_, "close this file", error_number);
@@ -282,7 +285,7 @@ void AtomicFile::commit() {
   rename_path(temporary_, path_);
   temporary_.clear();
   if (checksum_) ChecksummedFiles::add(path_, {bytes_written_, checksum_->hex()});
-  sync_path(parent_directory(path_));
+  sync_names_beside(path_);
 }
 
 void write_text_atomic(const fs::path& path, std::string_view text) {
@@ -312,6 +315,10 @@ void sync_path(const fs::path& path) {
   // EINVAL: this file system has no sync for directories (and needs none of us).
   if (error_number != 0 && error_number != EINVAL)
     throw_system_error(path, "bring it to the disk", error_number);
+}
+
+void sync_names_beside(const fs::path& file) {
+  if (!ChecksummedFiles::syncs_together(file)) sync_path(parent_directory(file));
 }
 
 void rename_path(const fs::path& from, const fs::path& to) {

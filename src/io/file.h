@@ -64,7 +64,8 @@ class AtomicFile {
   // Syncs every byte to the disk and closes the file; no write() may follow. A caller with several files can
   // seal() all of them before it commits the first.
   void seal();
-  // seal(), rename to path(), sync the directory. After that the file survives a power cut.
+  // seal(), rename to path(), sync the directory. After that the file survives a power cut. In a directory whose files get
+  // to the disk together (ChecksummedFiles) nothing is synced here.
   void commit();
 
  private:
@@ -97,6 +98,9 @@ void require_writable_directory(const std::filesystem::path& directory);
 
 // Syncs a file's bytes, or a directory's list of names, to the disk.
 void sync_path(const std::filesystem::path& path);
+
+// Syncs the names in the directory of `file`, but where files get to the disk together (ChecksummedFiles).
+void sync_names_beside(const std::filesystem::path& file);
 
 void rename_path(const std::filesystem::path& from, const std::filesystem::path& to);
 

@@ -28,6 +28,15 @@ int done(const FileOperation& operation, const Call& call) {
   return 0;
 }
 
+// `bytes` 0: to the end of the file. 0 where the file system cannot do it.
+int sync_range(const FileDescriptor& descriptor, int64_t offset, int64_t bytes, unsigned how) {
+  while (sync_file_range(descriptor.get(), offset, bytes, how) < 0) {
+    if (errno == ENOSYS || errno == EINVAL || errno == ESPIPE) return 0;
+    if (errno != EINTR) return errno;
+  }
+  return 0;
+}
+
 }  // namespace
 
 void record_file_operations(FileOperationRecorder to) {
@@ -60,11 +69,7 @@ int write_back(const FileDescriptor& descriptor, int64_t from, int64_t to) {
   constexpr int64_t kPiece = kWrittenBackAtOnceBytes;
   constexpr unsigned kWait = SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
   const auto piece_that_ends = [&](int64_t end, unsigned how) {
-    while (sync_file_range(descriptor.get(), end - kPiece, kPiece, how) < 0) {
-      if (errno == ENOSYS || errno == EINVAL || errno == ESPIPE) return 0;
-      if (errno != EINTR) return errno;
-    }
-    return 0;
+    return sync_range(descriptor, end - kPiece, kPiece, how);
   };
   for (int64_t end = from - from % kPiece + kPiece; end <= to; end += kPiece) {
     int error_number = piece_that_ends(end, SYNC_FILE_RANGE_WRITE);
@@ -72,6 +77,10 @@ int write_back(const FileDescriptor& descriptor, int64_t from, int64_t to) {
     if (error_number != 0) return error_number;
   }
   return 0;
+}
+
+int start_write_back(const FileDescriptor& descriptor) {
+  return sync_range(descriptor, 0, 0, SYNC_FILE_RANGE_WRITE);
 }
 
 int reserve(const FileDescriptor& descriptor, const fs::path& path, int64_t bytes) {

@@ -46,6 +46,8 @@ int write(const FileDescriptor& descriptor, const std::filesystem::path& path, i
 // wait for the disk are charged to the memory cgroup of who wrote them, and the kernel cannot take them back: it ends a process
 // whose group is full of them. Promises nothing that sync() does not; not recorded. 0 where the file system cannot do it.
 int write_back(const FileDescriptor& descriptor, int64_t from, int64_t to);
+// The same for all of it, without waiting: a sync() soon after finds little left to do.
+int start_write_back(const FileDescriptor& descriptor);
 // Extends the file to `bytes` and reserves the space; EOPNOTSUPP or ENOSYS if the file system cannot.
 int reserve(const FileDescriptor& descriptor, const std::filesystem::path& path, int64_t bytes);
 int resize(const FileDescriptor& descriptor, const std::filesystem::path& path, int64_t bytes);

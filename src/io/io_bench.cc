@@ -43,7 +43,7 @@ class Save {
 
   void run(bool is_checksummed) const {
     std::unique_ptr<ChecksummedFiles> checksums;
-    if (is_checksummed) checksums = std::make_unique<ChecksummedFiles>(directory_);
+    if (is_checksummed) checksums = std::make_unique<ChecksummedFiles>(directory_, FileSync::kEach);
     SafetensorsWriter writer(directory_ / "model.safetensors", specs_);
     for (const TensorSpec& spec : writer.tensors())
       writer.append(spec.name, std::as_bytes(std::span(values_)));

@@ -233,12 +233,12 @@ void write_manifest(const fs::path& directory, const std::map<std::string, Writt
   const Tree tree = walk(directory);
   for (const fs::path& name : tree.files) {
     if (name == kManifestName) continue;
+    sync_path(directory / name);
     const auto known = written.find(name.string());
     if (known != written.end()) {
       manifest[name.string()] = {known->second.bytes, ListedFile::Check::kXxh128, known->second.xxh128};
       continue;
     }
-    sync_path(directory / name);
     const ReadOnlyFile file = ReadOnlyFile::open(directory / name);
     ContentHash checksum;
     read_pieces(file, [&](std::span<const std::byte> piece) { checksum.add(piece); });
@@ -247,6 +247,8 @@ void write_manifest(const fs::path& directory, const std::map<std::string, Writt
   for (auto child = tree.directories.rbegin(); child != tree.directories.rend(); ++child)
     sync_path(directory / *child);
   write_list(directory / kManifestName, manifest);
+  sync_path(directory / kManifestName);
+  sync_path(directory);
 }
 
 void write_manifest_part(const fs::path& directory, const Owner& owner,
@@ -277,7 +279,7 @@ void take_manifest_parts(const fs::path& directory, int32_t owners,
 }
 
 ManifestUpdate::ManifestUpdate(fs::path directory)
-    : directory_(std::move(directory)), written_(directory_, [this] {
+    : directory_(std::move(directory)), written_(directory_, FileSync::kEach, [this] {
         write_json_atomic(directory_ / kManifestName, json{{"version", kVersion}, {kUnfinished, true}});
       }) {
   try {

@@ -94,8 +94,9 @@ enum class VerifiedFiles { kAllButTensors, kAll };
 void verify_manifest(const std::filesystem::path& directory, VerifiedFiles verified);
 
 // Lists every file below `directory`: with the checksum in `written` (by path below it), or else (a file that was not
-// written by AtomicFile) with that of what is read back, after it was brought to the disk. SystemError if one can't be
-// read or written; UserError if something there is neither a file nor a directory.
+// written by AtomicFile) with that of what is read back. Brings all of them, their names and the manifest to the disk,
+// so that the directory can be given its name. SystemError if one can't be read or written; UserError if something there
+// is neither a file nor a directory.
 void write_manifest(const std::filesystem::path& directory,
                     const std::map<std::string, WrittenFile>& written);
 

@@ -173,7 +173,7 @@ TEST(ChecksummedFiles, OnlyThoseBelowTheDirectory) {
   const TestDirectory directory;
   fs::create_directories(directory.path() / "a/b");
   fs::create_directories(directory.path() / "ab");
-  const ChecksummedFiles checksums(directory.path() / "a/");
+  const ChecksummedFiles checksums(directory.path() / "a/", FileSync::kEach);
   for (const char* name : {"a/x", "a/b/x", "ab/x", "x"}) write_text_atomic(directory.path() / name, "abc");
   ASSERT_EQ(checksums.files().size(), 2U);
   EXPECT_EQ(checksums.files().at("x").xxh128, kChecksumOfAbc);

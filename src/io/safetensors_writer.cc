@@ -181,7 +181,7 @@ void SafetensorsModelWriter::commit() {
   if (sharded) {
     // Without an index no reader takes old shards together with new ones of the same names.
     remove_path(index_path);
-    sync_path(directory_);
+    sync_names_beside(index_path);
   }
   std::set<std::string> written;
   for (size_t i = 0; i < shards_.size(); ++i) {
@@ -197,7 +197,7 @@ void SafetensorsModelWriter::commit() {
   for (const std::string& name : list_directory(directory_)) {
     if (is_shard_name(name) && !written.contains(name)) remove_path(directory_ / name);
   }
-  sync_path(directory_);
+  sync_names_beside(index_path);
 }
 
 }  // namespace shoehorn
