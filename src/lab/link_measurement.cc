@@ -100,8 +100,9 @@ class AllReduceProgram {
     OpBuilder builder(program);
     const RankOptions options{.world_size = ranks->size(), .bucket_bytes = bytes};
     const RingSegment segment = ring_segment(terms.type.shape.elements(), options.world_size);
-    append_collective(builder, OpKind::kAllReduce, {{program.read_state(storage), {segment}}}, segment.piece,
-                      options, RingOf::kAll, false, "all_reduce");
+    const int64_t chunk = std::min(segment.piece, most_chunk_elements(options, RingOf::kAll, DType::kF32));
+    append_collective(builder, OpKind::kAllReduce, {{program.read_state(storage), {segment}}}, chunk, options,
+                      RingOf::kAll, false, "all_reduce");
     plan_ = plan_memory(state_, programs_, backend);
     executor_.emplace(state_, programs_, plan_, backend, ExecutorOptions{.heeds_stops = false});
   }

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/rounding.h"
 #include "ops/op_info.h"
 #include "ops/ring.h"
@@ -50,7 +52,8 @@ int64_t ring_size(const RankOptions& ranks, RingOf of) {
 }
 
 int64_t most_chunk_elements(const RankOptions& ranks, RingOf of, DType dtype) {
-  return ceil_divide(ranks.bucket_bytes, dtype_bytes(dtype) * ring_size(ranks, of));
+  const int64_t parts = ring_size(ranks, of);
+  return ceil_divide(std::min(ranks.bucket_bytes, parts * kMostMessageBytes), dtype_bytes(dtype) * parts);
 }
 
 NodeId append_collective(OpBuilder& builder, OpKind kind, const std::vector<RingValue>& values,
@@ -93,8 +96,9 @@ NodeId append_chain(OpBuilder& builder, OpKind kind, const std::vector<ValueId>&
     attributes.segments.push_back({ring_segment(elements, 1)});
     largest = std::max(largest, elements);
   }
-  attributes.chunk_elements = std::min(
-      largest, std::max<int64_t>(1, ranks.bucket_bytes / dtype_bytes(program.type(values.at(0)).dtype)));
+  const int64_t most_bytes = std::min(ranks.bucket_bytes, kMostMessageBytes);
+  attributes.chunk_elements =
+      std::min(largest, std::max<int64_t>(1, most_bytes / dtype_bytes(program.type(values.at(0)).dtype)));
   const NodeId node = builder.add(kind, values, std::move(attributes), name);
   if (kind == OpKind::kReduce) program.value(program.node(node).outputs.back()).role = Role::kCommunication;
   return node;

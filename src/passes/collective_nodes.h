@@ -22,7 +22,10 @@ std::vector<RingSegment> segments_of(const StateTable& state, StorageId storage,
 enum class RingOf { kAll, kGroup, kPlace };
 int64_t ring_size(const RankOptions& ranks, RingOf of);
 
-// The elements of a part that go around at a time, at most, so that those of all parts fill a bucket.
+// No message is larger: in the caches of a processor it waits there for who adds or copies it.
+inline constexpr int64_t kMostMessageBytes = int64_t{4} << 20;
+
+// The elements of a part that go around at a time, at most: those of all parts fill a bucket, or each a message.
 int64_t most_chunk_elements(const RankOptions& ranks, RingOf of, DType dtype);
 
 // A value that goes around, and how it is cut.
@@ -41,7 +44,7 @@ NodeId append_collective(OpBuilder& builder, OpKind kind, const std::vector<Ring
 // Does the latter with a node that has a buffer of its own: in the order in which such nodes run.
 void put_beside_lane_0(OpBuilder& builder, NodeId collective, RingOf of);
 
-// Appends a broadcast or a reduce of values along the chain of all ranks, on lane 0, in pieces of at most a bucket's bytes.
+// Appends a broadcast or a reduce of values along the chain of all ranks, on lane 0, in pieces of at most a bucket's or a message's bytes.
 NodeId append_chain(OpBuilder& builder, OpKind kind, const std::vector<ValueId>& values,
                     const RankOptions& ranks, const std::string& name);
 

@@ -111,7 +111,7 @@ std::vector<Bucket> buckets_of(const std::vector<Summed>& summed, const std::vec
   return buckets;
 }
 
-// What goes around of a part at a time: a bucket at once, and one with a tensor that is larger in pieces of a bucket's size.
+// What goes around of a part at a time: a bucket at once, where its messages are not too large for that.
 int64_t chunk_elements_of(const std::vector<Bucket>& buckets, const RankOptions& ranks, RingOf of) {
   const int64_t most = most_chunk_elements(ranks, of, DType::kF32);
   int64_t chunk = 1;

@@ -8,7 +8,7 @@
 // all_reduce stands behind the last of them in the backward: of the step where it is one program, of its last micro-batch
 // (micro_batch_last) where each has a run of its own. A rank that has one micro-batch only, as at the end of an epoch, or where
 // others have one more, makes the same exchanges behind it (exchange). With sharded weights they stand in the program `update` then. A
-// gradient larger than a bucket is one of its own, and goes around in pieces of that size. Towards the end of the layers, behind which
+// gradient larger than a bucket is one of its own, and goes around in pieces. Towards the end of the layers, behind which
 // nothing hides messages, a bucket has at most half of what is left of them, down to messages of 256 KiB.
 //
 // In the backward the all_reduce stands on a lane of its own, beside what lane 0 computes meanwhile; the update waits
@@ -17,7 +17,7 @@
 //
 // Safe because losses divide by the targets of the whole effective batch, whichever rank counts them, so that gradients
 // simply add up; the norm for clipping, and the gradients that a loss scale looks at, are the summed ones. Memory: two
-// pieces of bucket_bytes / N; those that are used beside the backward are kept all the time. A rank sends 2 (N - 1) / N of the gradients' bytes in fp32, and
+// pieces of bucket_bytes / N, of 4 MiB at most; those that are used beside the backward are kept all the time. A rank sends 2 (N - 1) / N of the gradients' bytes in fp32, and
 // as much for the loss, each step. Rounding only: against one rank with the same micro-batches the sums over
 // micro-batches are taken in another order, the ring's (ops/ring.h).
 #pragma once

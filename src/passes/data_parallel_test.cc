@@ -202,6 +202,18 @@ TEST(DataParallel, BucketsBoundWhatGoesAroundAtATime) {
   }
 }
 
+TEST(DataParallel, MessagesArePartsOfABucketOrAsLargeAsAny) {
+  const auto most_bytes = [](int64_t ranks, int64_t bucket_bytes, DType dtype) {
+    return most_chunk_elements({.world_size = ranks, .bucket_bytes = bucket_bytes}, RingOf::kAll, dtype) *
+           dtype_bytes(dtype);
+  };
+  constexpr int64_t kMiB = 1 << 20;
+  EXPECT_EQ(most_bytes(2, 25 * kMiB, DType::kF32), 4 * kMiB);
+  EXPECT_EQ(most_bytes(2, 25 * kMiB, DType::kBF16), 4 * kMiB);
+  EXPECT_EQ(most_bytes(2, kMiB, DType::kF32), kMiB / 2);
+  EXPECT_EQ(most_bytes(16, 32 * kMiB, DType::kF64), 2 * kMiB);
+}
+
 // 2 (N - 1) / N of the gradients and the loss, up to the rounding of chunks.
 TEST(DataParallel, SendsTheBytesOfARing) {
   const ProgramFamily family = build(on_ranks(4));

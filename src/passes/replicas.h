@@ -12,7 +12,7 @@
 //
 // The pass adds the program of kind kReplicate and the three exchanges of the step. Ranks that do not update have no gradients to
 // update with and no optimizer states. All is sent along a chain of the ranks (exec/cpu/collectives/chain_collectives.h) in
-// pieces of at most `bucket_bytes`.
+// pieces of at most `bucket_bytes`, of 4 MiB at most.
 //
 // Memory: a piece; the first rank has the states, too. Each rank but the first sends the gradients' bytes in fp32, each but the last
 // the weights'. Rounding only: sums are taken along the chain, on two ranks with the bits of data_parallel.
