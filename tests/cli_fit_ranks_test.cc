@@ -106,6 +106,17 @@ TEST_F(CliFitRanks, RunTheBestPlans) {
   EXPECT_EQ(result.at("chosen").at("step_seconds_are"), "measured");
 }
 
+TEST_F(CliFitRanks, AreOfferedToBeMeasuredOnOneHost) {
+  std::vector<std::string> asked = train_words({"--world_size", "2", "--num_threads", "1"});
+  asked[0] = "fit";
+  const ProgramRun on_one_host = run(asked);
+  EXPECT_EQ(contains(on_one_host.output, "; --verify 3 measures\n"), processors().usable() >= 2)
+      << on_one_host.output << on_one_host.error;
+  const ProgramRun on_two = run(joined(asked, {"--ranks_per_host", "1"}));
+  EXPECT_TRUE(contains(on_two.output, "  changes ")) << on_two.output << on_two.error;
+  EXPECT_FALSE(contains(on_two.output, "--verify")) << on_two.output;
+}
+
 // The least budget of all ranks counts, and what does not fit it ends all of them with one error.
 TEST_F(CliFitRanks, FitTheRankThatMayTakeLeast) {
   const ProgramRun result =

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -208,23 +209,29 @@ void open_fit(const CommandOptions& options, const std::string& machine, OpenedF
   found.is_json = asked.arguments.json;
 }
 
-// What starts the ranks whose steps are run, over the link that was given; nothing for one process. UserError where this host
-// cannot run them as they are planned.
-std::vector<std::string> launch_of(const CommandOptions& options, const TrainingArguments& args) {
-  if (args.world_size == 1) return {};
+// Why --verify runs no steps here; nullopt where it does.
+std::optional<std::string> obstacle_of_steps(const Backend& backend, const TrainingArguments& args) {
+  if (!backend.can_run()) return "expected none with --machine_profile, got it; no step can be run there";
+  if (args.world_size == 1) return std::nullopt;
   if (ranks_of_host(args) < args.world_size) {
-    throw user_error(
-        "[--verify] expected ranks of this host, got {} of {} a host (--ranks_per_host); leave it out: their times are as predicted",
+    return fmt::format(
+        "expected ranks of this host, got {} of {} a host (--ranks_per_host); leave it out: their times are as predicted",
         args.world_size, ranks_of_host(args));
   }
   const ThreadCount count = thread_count();
   if (args.world_size * count.threads > count.processors.usable()) {
-    throw user_error(
-        "[--verify] expected ranks for which this host has processors, got {} with {} each on {}; give fewer --num_threads, or "
-        "leave it out: their times are as predicted",
+    return fmt::format(
+        "expected ranks for which this host has processors, got {} with {} each on {}; give fewer --num_threads, or leave it out: "
+        "their times are as predicted",
         plural(args.world_size, "rank"), plural(count.threads, "thread"),
         plural(count.processors.usable(), "processor"));
   }
+  return std::nullopt;
+}
+
+// What starts the ranks whose steps are run, over the link that was given; nothing for one process.
+std::vector<std::string> launch_of(const CommandOptions& options, const TrainingArguments& args) {
+  if (args.world_size == 1) return {};
   return launch_words(args.world_size, given_link(options));
 }
 
@@ -300,12 +307,13 @@ void find_fit(const CommandOptions& options, int64_t verified, FoundFit& found, 
   if (options.is_given("verify")) verified = options.integer_at_least("verify", 0);
   OpenedFit opened;
   open_fit(options, machine, opened, found);
-  if (verified > 0 && !opened.planned.backend->can_run())
-    throw user_error("[--verify] expected none with --machine_profile, got {}; no step can be run there",
-                     verified);
+  const std::optional<std::string> obstacle =
+      obstacle_of_steps(*opened.planned.backend, opened.task.arguments);
+  if (verified > 0 && obstacle) throw user_error("[--verify] {}", *obstacle);
   const std::vector<std::string> launch =
       verified > 0 ? launch_of(options, opened.task.arguments) : std::vector<std::string>();
   FitReport& report = found.report;
+  report.may_measure = !obstacle;
   {
     const StageLine line("planning what may fit", opened.task.arguments);
     found.result = opened.search->find(opened.asked());

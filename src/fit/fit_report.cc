@@ -311,7 +311,7 @@ std::string format_fit(const FitReport& report) {
   const FitResult& result = report.result;
   const PlannedCandidate& chosen = report.best[*report.chosen];
   const MeasuredStep* measured = measured_of(report, *report.chosen);
-  const bool may_measure = report.not_measured.empty() && report.device.empty() && !chosen.time.sent;
+  const bool may_measure = report.may_measure && report.not_measured.empty();
   std::string text =
       fmt::format("Fits {}, as {} of {} {}\n", format_bytes(report.budget_bytes), result.fitting.size(),
                   plural(result.plans, "plan"), result.fitting.size() == 1 ? "does" : "do");

@@ -41,6 +41,7 @@ struct FitReport {
   std::optional<size_t> chosen = {};                                              // in `best`
   std::vector<MeasuredStep> measured = {};
   std::vector<UnmeasuredStep> not_measured = {};
+  bool may_measure = false;   // --verify runs steps here
   std::string device = {};    // the title of another machine that it is for; empty: this one
   double price_per_hour = 0;  // of the machine, as the user gave it; 0: unknown
 };
