@@ -71,18 +71,24 @@ def missing_text(names, where):
     return f"Not measured {where}: {', '.join(f'`{name}`' for name in names)}."
 
 
+def of_newest_campaign(records):
+    """Campaigns of one day on several machines are in the order in which they began; the day is known of all."""
+    newest = max(records, key=lambda record: (record["campaign"][:10], record["started"] or "", record["campaign"]))["campaign"]
+    return [record for record in records if record["campaign"] == newest]
+
+
 def render(figure, all_records):
     """The text of a figure: a table a machine, or which records it lacks."""
     mine = [record for record in all_records if record["name"] in figure.entries]
     if not mine:
         return wrapped(missing_text(figure.entries, "yet (entries of `bench/campaign.py`)"))
     if figure.only_newest:
-        # Campaigns of one day on several machines are in the order in which they began; the day is known of all.
-        newest = max(mine, key=lambda record: (record["campaign"][:10], record["started"] or "", record["campaign"]))["campaign"]
-        mine = [record for record in mine if record["campaign"] == newest]
+        mine = of_newest_campaign(mine)
     parts = []
     for machine_name in sorted({record["machine"] for record in mine}):
         found = [record for record in mine if record["machine"] == machine_name]
+        if figure.newest_of_machine:
+            found = of_newest_campaign(found)
         machine = figures.Machine(found)
         missing = [name for name in figure.entries if not machine.of(name)]
         ending = sources(found, all_records) + (f" {missing_text(missing, 'there')}" if missing else "")

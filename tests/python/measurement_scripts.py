@@ -240,6 +240,20 @@ class Tables(unittest.TestCase):
         self.run_tables()
         self.assertIn("| fit | 2.00 (2.00) | 128 |", self.block("search_speed"))
 
+    def test_of_each_machine_the_newest_campaign_is_shown(self):
+        for campaign_name, cpu, seconds in (
+            ("2026-01-01-box", "Fast 9000", 1.0), ("2026-01-02-box", "Fast 9000", 2.0), ("2026-01-03-chest", "Slow 1", 4.0),
+        ):  # fmt: skip
+            run = {"step_seconds": seconds, "sent_bytes_in_step": 0}
+            setting = {"mode": "one process", "link": None, "predicted_step_seconds": seconds, "runs": [run]}
+            self.put(campaign_name, "slow_link_gpt2", {"settings": [setting]}, environment={**ENVIRONMENT, "cpu": cpu})
+        self.run_tables()
+        box, chest = self.block("slow_link").split("**chest**: Slow 1")
+        self.assertIn("| one process |  | 2.00 |", box)
+        self.assertIn("`2026-01-02-box/slow_link_gpt2.json`", box)
+        self.assertNotIn("2026-01-01", box)
+        self.assertIn("| one process |  | 4.00 |", chest)
+
     def test_check_notices_a_changed_figure(self):
         path = self.put("2026-01-01-box", "step_bert_base_fp32", compared(2.5, 1.0))
         self.assertEqual(self.run_tables("--check")[0], 1)  # not written yet
