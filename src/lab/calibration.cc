@@ -29,6 +29,8 @@ constexpr int64_t kAnchorSteps = 4;
 constexpr double kUnanchored = 0.1;
 // A clock that differs from the usual one by less, or by no more than the usual spread, is taken for it.
 constexpr double kLeastDifference = 0.05;
+// Steps that spread by more while they are calibrated were disturbed: something else used the processors.
+constexpr double kDisturbed = 0.15;
 
 using SharedModel = std::shared_ptr<const Model>;
 
@@ -302,6 +304,7 @@ MachineClock usual_clock(const std::vector<RepeatedStep>& steps) {
   }
   // Two that spread alike differ by the root of two times as much.
   const double spread = kDeviationsOfAMedian * median(std::move(differences)) / std::numbers::sqrt2;
+  if (spread > kDisturbed) return {.error = spread};
   return {.products = products / times, .memory = memory / times, .spread = spread, .error = spread};
 }
 

@@ -63,7 +63,8 @@ struct RepeatedStep {
   StepSums least = {};
 };
 
-// By how much longer than their least times steps take on the mean, and how much they spread; a clock of 1 of none.
+// By how much longer than their least times steps take on the mean, and how much they spread. A clock of 1 of none, and of steps
+// whose times differ by so much that something else ran beside them: the least times are nearer to the usual ones then.
 MachineClock usual_clock(const std::vector<RepeatedStep>& steps);
 
 // Times one small step and compares it with what `costs` predict, to see whether the machine has another clock now than usually. What

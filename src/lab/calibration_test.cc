@@ -133,6 +133,16 @@ TEST(CalibrationTest, TheUsualClockIsOfMeanTimes) {
   EXPECT_EQ(usual_clock({}).products, 1);
 }
 
+// Half as long again the second time: that was not the machine alone.
+TEST(CalibrationTest, ADisturbedCalibrationTellsNoUsualClock) {
+  const MachineClock clock = usual_clock(
+      {{.timed = {{2, 3}, {3, 4.5}}, .least = {2, 3}}, {.timed = {{1, 0}, {1.5, 0}}, .least = {1, 0}}});
+  EXPECT_EQ(clock.products, 1);
+  EXPECT_EQ(clock.memory, 1);
+  EXPECT_EQ(clock.spread, 0) << "what a small step differs by counts from the least difference on";
+  EXPECT_NEAR(clock.error, 1.4826 * std::log(1.5) / std::sqrt(2), 1e-12);
+}
+
 class CalibrationFileTest : public ::testing::Test {
  protected:
   CalibrationFileTest() { save_calibration(path(), fingerprint_, quick_costs(), false); }
