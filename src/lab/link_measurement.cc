@@ -100,7 +100,7 @@ class AllReduceProgram {
     OpBuilder builder(program);
     const RankOptions options{.world_size = ranks->size(), .bucket_bytes = bytes};
     const RingSegment segment = ring_segment(terms.type.shape.elements(), options.world_size);
-    const int64_t chunk = std::min(segment.piece, most_chunk_elements(options, RingOf::kAll, DType::kF32));
+    const int64_t chunk = most_chunk_elements(options, RingOf::kAll, DType::kF32);
     append_collective(builder, OpKind::kAllReduce, {{program.read_state(storage), {segment}}}, chunk, options,
                       RingOf::kAll, false, "all_reduce");
     plan_ = plan_memory(state_, programs_, backend);

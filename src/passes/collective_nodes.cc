@@ -27,6 +27,11 @@ StorageId shared_buffer(StateTable& state, OpKind kind, RingOf of, const TensorT
   return state.add_storage(std::move(buffer));
 }
 
+// At most, where a bucket is cut into so many parts.
+int64_t elements_of_message(const RankOptions& ranks, int64_t parts, DType dtype) {
+  return ceil_divide(std::min(ranks.bucket_bytes, parts * kMostMessageBytes), dtype_bytes(dtype) * parts);
+}
+
 }  // namespace
 
 std::vector<RingSegment> segments_of(const StateTable& state, StorageId storage, const StepOptions& options) {
@@ -52,8 +57,7 @@ int64_t ring_size(const RankOptions& ranks, RingOf of) {
 }
 
 int64_t most_chunk_elements(const RankOptions& ranks, RingOf of, DType dtype) {
-  const int64_t parts = ring_size(ranks, of);
-  return ceil_divide(std::min(ranks.bucket_bytes, parts * kMostMessageBytes), dtype_bytes(dtype) * parts);
+  return elements_of_message(ranks, ring_size(ranks, of), dtype);
 }
 
 NodeId append_collective(OpBuilder& builder, OpKind kind, const std::vector<RingValue>& values,
@@ -96,9 +100,8 @@ NodeId append_chain(OpBuilder& builder, OpKind kind, const std::vector<ValueId>&
     attributes.segments.push_back({ring_segment(elements, 1)});
     largest = std::max(largest, elements);
   }
-  const int64_t most_bytes = std::min(ranks.bucket_bytes, kMostMessageBytes);
   attributes.chunk_elements =
-      std::min(largest, std::max<int64_t>(1, most_bytes / dtype_bytes(program.type(values.at(0)).dtype)));
+      std::min(largest, elements_of_message(ranks, 1, program.type(values.at(0)).dtype));
   const NodeId node = builder.add(kind, values, std::move(attributes), name);
   if (kind == OpKind::kReduce) program.value(program.node(node).outputs.back()).role = Role::kCommunication;
   return node;

@@ -44,7 +44,8 @@ NodeId append_collective(OpBuilder& builder, OpKind kind, const std::vector<Ring
 // Does the latter with a node that has a buffer of its own: in the order in which such nodes run.
 void put_beside_lane_0(OpBuilder& builder, NodeId collective, RingOf of);
 
-// Appends a broadcast or a reduce of values along the chain of all ranks, on lane 0, in pieces of at most a bucket's or a message's bytes.
+// Appends a broadcast or a reduce of values along the chain of all ranks, on lane 0, in pieces of at most a bucket's bytes, or
+// of a message's.
 NodeId append_chain(OpBuilder& builder, OpKind kind, const std::vector<ValueId>& values,
                     const RankOptions& ranks, const std::string& name);
 
