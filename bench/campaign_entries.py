@@ -279,7 +279,7 @@ ENTRIES = [
     Entry(
         "recompute_budget_gpt2", "bench/recompute_budget.py --model gpt2 --json -", 6, 8, ("build/shoehorn",), most_runs=1, exits=(0, 1),
     ),
-    Entry("predict_times", "bench/predict_times.py --calibrate --rounds 2 --json -", 11, 2, ("build/shoehorn",), most_runs=1),
+    Entry("predict_times", "bench/predict_times.py --calibrate --rounds 4 --json -", 14, 2, ("build/shoehorn",), most_runs=1),
     Entry(
         "epoch_time", f"bench/epoch_time.py --calibrate --model_name_or_path .cache/minilm --train_file {MRPC} --json -", 12, 2,
         ("build/shoehorn", "minilm", "mrpc"), most_runs=1, exits=(0, 1),
