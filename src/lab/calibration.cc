@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <map>
@@ -183,6 +184,31 @@ class LeastTimes {
   std::vector<StepSums> sums_;  // each time
 };
 
+std::vector<RepeatedStep> repeated_steps(const std::vector<LeastTimes>& timed) {
+  std::vector<RepeatedStep> repeated;
+  for (const LeastTimes& step : timed) {
+    if (std::optional<RepeatedStep> times = step.repeated()) repeated.push_back(*std::move(times));
+  }
+  return repeated;
+}
+
+bool is_disturbed(const MachineClock& clock) {
+  return clock.error > kDisturbed;
+}
+
+// Of all times over the steps the two that took the least, so that what ran beside a third one does not count.
+std::array<size_t, 2> quietest_times(const std::vector<RepeatedStep>& steps) {
+  std::vector<double> seconds(steps.at(0).timed.size());
+  for (const RepeatedStep& step : steps) seconds.resize(std::min(seconds.size(), step.timed.size()));
+  for (size_t time = 0; time < seconds.size(); ++time) {
+    for (const RepeatedStep& step : steps) seconds[time] += step.timed[time].all();
+  }
+  std::vector<size_t> order(seconds.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::stable_sort(order, {}, [&](size_t time) { return seconds[time]; });
+  return {order.at(0), order.at(1)};
+}
+
 }  // namespace
 
 std::vector<CalibrationStep> calibration_steps(bool is_quick) {
@@ -272,19 +298,30 @@ OpCosts calibrate(const CalibrationOptions& options, const std::shared_ptr<const
   }
   if (timed.empty())
     throw user_error("[calibrate] expected a step that fits this machine's memory, got none");
-  if (!options.is_quick && !is_late()) say("  all of them again: the lesser of two times counts");
-  for (LeastTimes& step : timed) {
-    if (options.is_quick || is_late()) break;
-    if (const std::optional<TimedStep> again = time_where_it_fits(step.step())) step.add(*again);
+  const auto time_all_again = [&](const std::string& why) {
+    if (options.is_quick || is_late()) return;
+    say("  " + why);
+    for (LeastTimes& step : timed) {
+      if (is_late()) break;
+      if (const std::optional<TimedStep> again = time_where_it_fits(step.step())) step.add(*again);
+    }
+  };
+  time_all_again("all of them again: the lesser of two times counts");
+  MachineClock clock = usual_clock(repeated_steps(timed));
+  if (is_disturbed(clock)) {
+    time_all_again(
+        fmt::format("they spread by {:.0f}%, so something else ran beside them: all of them a third time",
+                    100 * clock.error));
+    clock = usual_clock(repeated_steps(timed));
   }
+  if (is_disturbed(clock))
+    say(fmt::format(
+        "  times spread by {:.0f}%: the least of each counts as usual; calibrate again when nothing else runs",
+        100 * clock.error));
   std::vector<OpSample> samples;
-  std::vector<RepeatedStep> repeated;
-  for (const LeastTimes& step : timed) {
-    step.append_to(samples);
-    if (std::optional<RepeatedStep> times = step.repeated()) repeated.push_back(*std::move(times));
-  }
+  for (const LeastTimes& step : timed) step.append_to(samples);
   OpCosts costs(limits, std::move(samples));
-  costs.set_clock(usual_clock(repeated));
+  costs.set_clock(clock);
   return costs;
 }
 
@@ -294,18 +331,21 @@ MachineClock usual_clock(const std::vector<RepeatedStep>& steps) {
   double products = 0, memory = 0;  // mean times ÷ least ones, over all that was timed
   std::vector<double> differences;  // of two times
   double times = 0;
+  const std::array<size_t, 2> quietest = quietest_times(steps);
   for (const RepeatedStep& step : steps) {
-    for (const StepSums& one : step.timed) {
+    for (const size_t time : quietest) {
+      const StepSums& one = step.timed[time];
       products += step.least.products > 0 ? one.products / step.least.products : 1;
       memory += step.least.memory > 0 ? one.memory / step.least.memory : 1;
       ++times;
     }
-    differences.push_back(std::abs(std::log(step.timed[0].all() / step.timed[1].all())));
+    differences.push_back(std::abs(std::log(step.timed[quietest[0]].all() / step.timed[quietest[1]].all())));
   }
   // Two that spread alike differ by the root of two times as much.
   const double spread = kDeviationsOfAMedian * median(std::move(differences)) / std::numbers::sqrt2;
-  if (spread > kDisturbed) return {.error = spread};
-  return {.products = products / times, .memory = memory / times, .spread = spread, .error = spread};
+  const MachineClock clock = {
+      .products = products / times, .memory = memory / times, .spread = spread, .error = spread};
+  return is_disturbed(clock) ? MachineClock{.error = spread} : clock;
 }
 
 MachineClock anchored_clock(const OpCosts& costs, const std::shared_ptr<const Backend>& backend) {

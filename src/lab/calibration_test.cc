@@ -143,6 +143,24 @@ TEST(CalibrationTest, ADisturbedCalibrationTellsNoUsualClock) {
   EXPECT_NEAR(clock.error, 1.4826 * std::log(1.5) / std::sqrt(2), 1e-12);
 }
 
+TEST(CalibrationTest, OfThreeTimesTheOneThatTookTheMostDoesNotCount) {
+  const std::vector<StepSums> twice = {{2, 3}, {2.2, 3}};
+  const std::vector<StepSums> disturbed_between = {{2, 3}, {4, 6}, {2.2, 3}};
+  const auto clock_of = [](const std::vector<StepSums>& timed, const std::vector<StepSums>& small) {
+    return usual_clock({{.timed = timed, .least = {2, 3}}, {.timed = small, .least = {1, 1}}});
+  };
+  // The smaller step was quick when the other one was disturbed.
+  const MachineClock clock = clock_of(disturbed_between, {{1.1, 1.1}, {1, 1}, {1.2, 1.2}});
+  const MachineClock quiet = clock_of(twice, {{1.1, 1.1}, {1.2, 1.2}});
+  EXPECT_GT(quiet.products, 1);
+  EXPECT_EQ(clock.products, quiet.products);
+  EXPECT_EQ(clock.memory, quiet.memory);
+  EXPECT_EQ(clock.spread, quiet.spread);
+  // Time was over before the smaller one came again: no third time to choose from.
+  EXPECT_EQ(clock_of(disturbed_between, {{1.1, 1.1}, {1, 1}}).spread,
+            clock_of({{2, 3}, {4, 6}}, {{1.1, 1.1}, {1, 1}}).spread);
+}
+
 class CalibrationFileTest : public ::testing::Test {
  protected:
   CalibrationFileTest() { save_calibration(path(), fingerprint_, quick_costs(), false); }
