@@ -12,6 +12,7 @@
 #include "arguments/argument_table.h"
 #include "arguments/command_options.h"
 #include "arguments/idle_settings.h"
+#include "arguments/shell_word.h"
 #include "base/child_process.h"
 #include "base/error.h"
 #include "base/format.h"
@@ -36,6 +37,7 @@
 #include "io/directory_lock.h"
 #include "io/file.h"
 #include "io/json_file.h"
+#include "ranks/launched_rank.h"
 #include "ranks/rank_launcher.h"
 #include "ranks/shared_processors.h"
 #include "report/plot.h"
@@ -108,13 +110,24 @@ TrainerOptions trainer_options(const TrainingArguments& args, const ModelSource&
   return options;
 }
 
+// How the run was started: what the program was given, and what started it as ranks, if not `launch` (words_to_start_again).
+struct StartWords {
+  std::vector<std::string> starter;
+  std::vector<std::string> given;
+};
+
+std::string command_to_go_on(const StartWords& words, int64_t ranks) {
+  std::vector<std::string> command;
+  if (ranks > 1 && words.starter.empty()) command = {"launch", "--nproc_per_node", std::to_string(ranks)};
+  command.emplace_back("train");
+  command.insert(command.end(), words.given.begin(), words.given.end());
+  const std::string starter = words.starter.empty() ? "" : shell_words(words.starter) + " ";
+  return starter + resume_command(program_invocation_name, command);
+}
+
 // What a stop left, and how to go on. `is_trained`: no step was left, and the model is saved.
 std::string format_stop(const TrainOutput& output, const TrainingArguments& args, bool is_trained,
-                        const std::vector<std::string>& words) {
-  std::vector<std::string> command;
-  if (args.world_size > 1) command = {"launch", "--nproc_per_node", std::to_string(args.world_size)};
-  command.emplace_back("train");
-  command.insert(command.end(), words.begin(), words.end());
+                        const StartWords& words) {
   std::string text =
       fmt::format("Stopped by {} after step {}", stop_signal_name(output.stop_signal), output.global_step);
   if (is_trained)
@@ -128,11 +141,11 @@ std::string format_stop(const TrainOutput& output, const TrainingArguments& args
   }
   text += fmt::format("; saved in {}\n", output.checkpoint.string());
   if (args.save_only_model) return text + "It cannot be resumed, because save_only_model is true.\n";
-  return text + fmt::format("To go on from there:\n  {}\n", resume_command(program_invocation_name, command));
+  return text + fmt::format("To go on from there:\n  {}\n", command_to_go_on(words, args.world_size));
 }
 
 // The results so far of a run that was stopped; its exit code.
-int end_stopped(Trainer& trainer, const TrainOutput& output, const std::vector<std::string>& words) {
+int end_stopped(Trainer& trainer, const TrainOutput& output, const StartWords& words) {
   leave_closed_output();
   const TrainingArguments& args = trainer.arguments();
   // Only an evaluation was given up: without a checkpoint, what was trained is in no file yet.
@@ -224,7 +237,9 @@ CommandHelp help_of_train() {
 }
 
 int run_train(const std::vector<std::string>& given_words) {
-  std::vector<std::string> words = given_words;
+  // Before ranks are opened: MPI sets variables of its own.
+  StartWords start = {words_to_start_again(), given_words};
+  std::vector<std::string>& words = start.given;
   if (std::erase(words, "--fit") > 0) {
     if (launched_ranks() == 1) return run_fitted(words);
     words = with_kept_text(kNotBegun, [&] { return find_fit_on_ranks(words); });
@@ -278,7 +293,7 @@ int run_train(const std::vector<std::string>& given_words) {
   const TrainOutput output = trainer.train();
   if (output.stop_signal != 0) {
     if (ranks != nullptr) ranks->finish();
-    return is_main ? end_stopped(trainer, output, words) : exit_code_of_stop(output.stop_signal);
+    return is_main ? end_stopped(trainer, output, start) : exit_code_of_stop(output.stop_signal);
   }
   trainer.save_model(args.output_dir);
   if (!is_main) {

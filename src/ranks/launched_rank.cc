@@ -23,12 +23,14 @@ struct Launcher {
   const char *rank, *size, *local_size;
 };
 
+constexpr const char* kSrun = "srun (Slurm)";
+
 // Slurm sets the variables of a step for its tasks only, and not for the script of a batch.
 constexpr std::array kLaunchers = {
     Launcher{"mpirun (Open MPI)", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
              "OMPI_COMM_WORLD_LOCAL_SIZE"},
     Launcher{"mpirun (MPICH)", "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS"},
-    Launcher{"srun (Slurm)", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_TASKS_PER_NODE"},
+    Launcher{kSrun, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_TASKS_PER_NODE"},
 };
 
 // How names of variables begin by which mpirun speaks to its ranks: Open MPI's, and MPICH's.
@@ -83,6 +85,16 @@ std::optional<LaunchedRank> launched_rank(const Environment& environment) {
 
 std::optional<LaunchedRank> launched_rank() {
   return launched_rank([](const char* name) -> const char* { return std::getenv(name); });
+}
+
+std::vector<std::string> words_to_start_again(const Environment& environment) {
+  const std::optional<LaunchedRank> rank = launched_rank(environment);
+  if (!rank || rank->launcher != kSrun) return {};
+  return {"srun", "--mpi=pmix", "--ntasks=" + std::to_string(rank->size)};
+}
+
+std::vector<std::string> words_to_start_again() {
+  return words_to_start_again([](const char* name) -> const char* { return std::getenv(name); });
 }
 
 bool is_launched(const Environment& environment) {

@@ -26,6 +26,11 @@ using Environment = std::function<const char*(const char* name)>;  // as getenv
 std::optional<LaunchedRank> launched_rank(const Environment& environment);
 std::optional<LaunchedRank> launched_rank();
 
+// The words in front of the program's by which as many ranks start again where `launch` is not what starts them: "srun", … in a
+// step of Slurm; none elsewhere.
+std::vector<std::string> words_to_start_again(const Environment& environment);
+std::vector<std::string> words_to_start_again();
+
 // Whether a launcher of MPI started this process, be it as the only rank.
 bool is_launched(const Environment& environment);
 bool is_launched();

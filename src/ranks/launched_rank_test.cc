@@ -42,6 +42,24 @@ TEST(LaunchedRank, IsNoneWhereThereIsOneProcess) {
   EXPECT_FALSE(rank_in({{"RANK", "0"}, {"WORLD_SIZE", "1"}}));
 }
 
+TEST(LaunchedRank, SrunStartsItsRanksAgain) {
+  const auto words_in = [](const std::map<std::string, std::string>& variables) {
+    return words_to_start_again([&](const char* name) -> const char* {
+      const auto found = variables.find(name);
+      return found == variables.end() ? nullptr : found->second.c_str();
+    });
+  };
+  EXPECT_EQ(words_in({{"SLURM_PROCID", "1"}, {"SLURM_STEP_NUM_TASKS", "8"}}),
+            (std::vector<std::string>{"srun", "--mpi=pmix", "--ntasks=8"}));
+  EXPECT_TRUE(words_in({{"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "1"}}).empty());
+  EXPECT_TRUE(words_in({{"OMPI_COMM_WORLD_RANK", "0"},
+                        {"OMPI_COMM_WORLD_SIZE", "2"},
+                        {"SLURM_PROCID", "0"},
+                        {"SLURM_STEP_NUM_TASKS", "2"}})
+                  .empty())
+      << "mpirun's rank in a job of Slurm";
+}
+
 TEST(LaunchedRank, IsLaunchedAlsoAsTheOnlyOne) {
   const auto is_launched_in = [](const std::map<std::string, std::string>& variables) {
     return is_launched([&](const char* name) -> const char* {

@@ -25,7 +25,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char *kLink = "link0", *kLinkToB = "start_b";
-constexpr const char *kLinkA = "10.77.0.1", *kLinkB = "10.77.0.2";
 constexpr const char *kStartA = "10.77.1.1", *kStartB = "10.77.2.1";
 constexpr const char *kHostA = "10.77.1.2", *kHostB = TwoHosts::kSecond;
 constexpr const char* kSshd = "/usr/sbin/sshd";
@@ -199,6 +198,13 @@ std::vector<std::string> TwoHosts::words_at_start(const std::vector<std::string>
                  "UCX_TLS=tcp,self", std::string("UCX_NET_DEVICES=") + kLink};
   }
   all.insert(all.end(), variables.begin(), variables.end());
+  all.insert(all.end(), words.begin(), words.end());
+  return all;
+}
+
+std::vector<std::string> TwoHosts::words_on_host(int64_t host, const std::vector<std::string>& words) const {
+  std::vector<std::string> all = {"-t", std::to_string((host == 0 ? a_ : b_).process), "-n", "-u", "-i", "-p",
+                                  "--"};
   all.insert(all.end(), words.begin(), words.end());
   return all;
 }

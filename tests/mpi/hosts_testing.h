@@ -41,6 +41,11 @@ class TwoHosts {
   // "ssh" or "nsenter".
   const char* way_to_hosts() const { return has_sshd_ ? "ssh" : "nsenter"; }
 
+  // A program that runs its words on a host, 0 or 1, but with the machine's mounts: `nsenter`, with the words that stand before.
+  std::vector<std::string> words_on_host(int64_t host, const std::vector<std::string>& words) const;
+  // The addresses of the hosts on the link between them.
+  static constexpr const char *kLinkA = "10.77.0.1", *kLinkB = "10.77.0.2";
+
   // Bytes that have gone from the first host to the second, and back.
   int64_t bytes_on_link() const;
   void cut_link() const;

@@ -109,6 +109,32 @@ TEST_F(SeveralHosts, TrainAsOneHostDoes) {
   }
 }
 
+// The launcher's pod, which is none of the hosts, has these variables (kubeflow/mpi-operator, pkg/controller/mpi_job_controller.go).
+TEST_F(SeveralHosts, TrainInTheEnvironmentOfKubernetesMpiOperator) {
+  if (is_of_mpich()) GTEST_SKIP() << "the job's file is for Open MPI";
+  const std::string file =
+      read_text_file(fs::path(SHOEHORN_SOURCE_DIR) / "examples/ranks/kubernetes_mpijob.yaml");
+  ASSERT_TRUE(contains(
+      file, "command: [shoehorn, launch, --hostfile, /etc/mpi/hostfile, --max_restarts, \"3\", train]"));
+  const std::string hostfile = hosts_->hostfile().string();
+  std::vector<std::string> words = {
+      "env", "K_MPI_JOB_ROLE=launcher", "OMPI_MCA_orte_keep_fqdn_hostnames=true",
+      "OMPI_MCA_orte_default_hostfile=" + hostfile, "OMPI_MCA_orte_set_default_slots=1"};
+  if (hosts_->way_to_hosts() == std::string("ssh"))
+    words.emplace_back("OMPI_MCA_plm_rsh_args=-o ConnectionAttempts=10");
+  for (const std::string& word :
+       {std::string(SHOEHORN_PROGRAM), std::string("launch"), std::string("--hostfile"), hostfile,
+        std::string("--max_restarts"), std::string("3")})
+    words.push_back(word);
+  for (const std::string& word : train("pods", {"--max_steps", "3"})) words.push_back(word);
+  const int64_t before = hosts_->bytes_on_link();
+  const ProgramRun run =
+      StartedProgram(hosts_->words_at_start(words), directory_.path(), {}, TwoHosts::kEnter).wait();
+  ASSERT_EQ(run.exit_code, 0) << run.output << run.error;
+  EXPECT_TRUE(contains(run.output, "2 ranks")) << "the slots of the file: " << run.output;
+  EXPECT_GT(hosts_->bytes_on_link(), before);
+}
+
 // Over a link of 4 Mbit/s a run takes the time of its bytes, and has the same result.
 TEST_F(SeveralHosts, WaitForASlowLink) {
   constexpr double kBitsPerSecond = 4e6;
