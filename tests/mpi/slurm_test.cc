@@ -1,5 +1,7 @@
 // A Slurm of two hosts (hosts_testing.h), of one controller and a daemon each, which run the job files of examples/ranks and
 // ranks that srun starts. Skipped where there is no Slurm with PMIx, no Open MPI, and where namespaces are not permitted.
+#include <fmt/format.h>
+
 #include <chrono>
 #include <csignal>
 #include <fstream>
