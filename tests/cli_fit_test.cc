@@ -545,5 +545,19 @@ TEST_F(CliFit, PlansForAMachineOfTheCatalogue) {
   expect_failure(words("fit", {"--machine_profile", "a100", "--verify", "2"}), 2, {"--verify"});
 }
 
+// Values that are recomputed give hundreds of plans that differ by a few MiB: the curve reaches the least budget without a hole.
+TEST_F(CliFit, TheCurveOfBudgetsHasNoHoles) {
+  const ProgramRun run =
+      this->run({"fit", "--model", "bert-large", "--per_device_train_batch_size", "8", "--max_seq_length",
+                 "512", "--bf16", "--optim", "adamw_8bit", "--update_in_backward", "--max_grad_norm", "0",
+                 "--budget_sweep", "--json"});
+  ASSERT_EQ(run.exit_code, 0) << run.error;
+  const json curve = json::parse(run.output).at("sweep");
+  const auto bytes = [&](size_t at) { return curve.at(at).at("process_peak_bytes").get<int64_t>(); };
+  ASSERT_GT(curve.size(), 10U);
+  for (size_t at = 1; at < curve.size(); ++at)
+    EXPECT_LE(bytes(at - 1) - bytes(at), (bytes(0) - bytes(curve.size() - 1)) / 10) << at;
+}
+
 }  // namespace
 }  // namespace shoehorn

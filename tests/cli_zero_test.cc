@@ -240,6 +240,22 @@ TEST_F(CliZero, PlansARankOfMany) {
   }
 }
 
+// Where no layer is gathered ahead, a weight's gradient is complete before its gather for the backward has ended.
+TEST_F(CliZero, UpdatesInTheBackwardArePlannedWithoutGathersAhead) {
+  const ProgramRun planned =
+      run({"plan", "--model", "bert-mini", "--world_size", "2", "--zero_stage", "3", "--zero_prefetch_layers",
+           "0", "--zero_persistence_threshold", "0", "--gradient_accumulation_steps", "2",
+           "--accumulation_order", "layer_major", "--update_in_backward", "--max_grad_norm", "0"});
+  EXPECT_EQ(planned.exit_code, 0) << planned.error;
+}
+
+// A refusal plans what would fit, without gathers ahead too.
+TEST_F(CliZero, RefusesRanksThatDoNotFit) {
+  expect_failure(
+      {"plan", "--model", "bert-base", "--world_size", "8", "--zero_stage", "3", "--memory_budget", "250MiB"},
+      2, {"[memory] expected a plan of at most 250.00 MiB"});
+}
+
 // The words of a plan: a step's average, and a row beside the other ways to share a step.
 TEST_F(CliZero, PlansRanksThatTrainAlone) {
   const ProgramRun planned = run({"plan", "--model", "bert-mini", "--world_size", "4", "--local_sgd_steps",

@@ -520,18 +520,25 @@ MemoryAnatomy PlanSearch::anatomy_of(const PlannedCandidate& planned) const {
 }
 
 std::vector<PlannedCandidate> PlanSearch::sweep(const FitCandidate& asked) {
-  constexpr int kMostBudgets = 100;
+  constexpr int64_t kMostBudgets = 40;
   plan_or_throw(asked);
   plan_smallest(asked);
+  int64_t least = std::numeric_limits<int64_t>::max();
+  for (const PlannedCandidate& planned : planned_) {
+    if (is_allowed(planned)) least = std::min(least, planned.process_bytes);
+  }
+  int64_t step = 0;  // from one budget to the next: so many reach from the fastest plan to the least
   options_.budget_bytes = std::numeric_limits<int64_t>::max();
-  for (int i = 0; i < kMostBudgets; ++i) {
+  for (int64_t i = 0; i <= kMostBudgets; ++i) {
     search_forms(asked);
     std::vector<PlannedCandidate> fitting;
     std::copy_if(planned_.begin(), planned_.end(), std::back_inserter(fitting),
                  [&](const PlannedCandidate& planned) { return is_allowed(planned) && fits(planned); });
     if (fitting.empty()) break;
     sort_by_preference(fitting);
-    options_.budget_bytes = fitting.front().process_bytes - 1;
+    const int64_t chosen = fitting.front().process_bytes;
+    if (i == 0) step = std::max<int64_t>(1, (chosen - least) / kMostBudgets);
+    options_.budget_bytes = chosen - step;
   }
   std::vector<PlannedCandidate> allowed;
   for (const PlannedCandidate& candidate : planned_) {

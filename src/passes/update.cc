@@ -174,12 +174,18 @@ void put_sums_beside_lane_0(Program& program) {
 }
 
 void move_updates_into_backward(Program& program) {
-  // An update stands behind the last node that makes its gradient or reads the weight that it overwrites; in front of it
+  // An update stands behind the last node that makes its gradient or has read the weight that it overwrites; in front of it
   // stand the nodes that make its sums.
   std::map<size_t, std::vector<NodeId>> behind;
   std::vector<bool> moved(program.nodes().size(), false);
   std::set<NodeId> shared;  // makers of what all updates read: the inverse of a fixed loss scale
   const auto readers = program.readers();
+  const std::vector<int64_t> last_running = program.last_running();
+  // Where a node has read its inputs: beside lane 0 (a gather of a shard) when somebody has waited for it.
+  const auto has_read_at = [&](NodeId id) {
+    if (program.node(id).lane == 0) return id.at();
+    return std::min(static_cast<size_t>(last_running[id.at()]) + 1, program.nodes().size() - 1);
+  };
   for (size_t i = 0; i < program.nodes().size(); ++i) {
     const Node& node = program.nodes()[i];
     if (!is_update(node)) continue;
@@ -197,7 +203,7 @@ void move_updates_into_backward(Program& program) {
         const NodeId producer = program.value(input).producer;
         if (producer.valid() && !is_own(producer)) last = std::max(last, producer.at());
         for (const NodeId reader : readers[input.at()]) {
-          if (!is_own(reader)) last = std::max(last, reader.at());
+          if (!is_own(reader)) last = std::max(last, has_read_at(reader));
         }
       }
       moved[own.at()] = true;

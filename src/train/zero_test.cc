@@ -57,6 +57,24 @@ void expect_as_planned(const std::vector<RankRun>& runs, const std::string& what
   }
 }
 
+// Layer by layer, with and without gathers ahead of their layer.
+TEST_F(Zero, UpdatesInTheBackwardHaveTheBitsOfDataParallel) {
+  TrainingArguments args = adamw_arguments();
+  args.gradient_accumulation_steps = 2;
+  args.accumulation_order = "layer_major";
+  args.max_grad_norm = 0;
+  args.update_in_backward = true;
+  const Dataset samples = tiny_samples(28, 5);
+  const RankRun expected = train_on(2, args, samples)[0];
+  for (const int64_t ahead : {0, 1, 2}) {
+    TrainingArguments sharded = at_stage(args, 3);
+    sharded.zero_prefetch_layers = ahead;
+    const std::vector<RankRun> runs = train_on(2, sharded, samples);
+    expect_same_bits(expected, runs[0], fmt::format("{} layers ahead", ahead));
+    expect_as_planned(runs, fmt::format("{} layers ahead", ahead));
+  }
+}
+
 // 28 samples are 7 micro-batches an epoch, so that the last window has fewer than there are ranks, or one that is short.
 // Sizes are uneven: 3 classes on 4 ranks, 8-bit blocks that end within a part.
 TEST_F(Zero, HasTheBitsOfDataParallel) {
