@@ -108,7 +108,8 @@ class PlanSearch {
   // cannot be planned.
   FitResult find(const FitCandidate& asked);
   // The whole curve of budgets, from the fastest plan to the least budget: the search is repeated below each plan that it
-  // chose, by a fortieth of the way between these two, until nothing fits. Of all that were planned, those of the tiers that are allowed that no other beats.
+  // chose, by a fortieth of the way between these two, until nothing fits. Of all that were planned, those of the tiers that
+  // are allowed that no other beats.
   std::vector<PlannedCandidate> sweep(const FitCandidate& asked);
   // What fits of one form with such changes, whatever other forms reach.
   FormResult find_in_form(const FitCandidate& form, const std::set<MathsChange>& allowed);

@@ -36,6 +36,10 @@ constexpr std::array kLaunchers = {
 // How names of variables begin by which mpirun speaks to its ranks: Open MPI's, and MPICH's.
 constexpr std::array kOfMpirun = {"OMPI_", "PMIX_", "PRTE_", "PMI_", "HYDI_", "HYDRA_", "MPIR_", "MPI_LOCAL"};
 
+const char* of_process(const char* name) {
+  return std::getenv(name);
+}
+
 // A whole number from `least`; `absent` where the variable is not set.
 int32_t number_of(const Environment& environment, const char* name, int32_t least, int32_t absent) {
   const char* text = environment(name);
@@ -84,7 +88,7 @@ std::optional<LaunchedRank> launched_rank(const Environment& environment) {
 }
 
 std::optional<LaunchedRank> launched_rank() {
-  return launched_rank([](const char* name) -> const char* { return std::getenv(name); });
+  return launched_rank(of_process);
 }
 
 std::vector<std::string> words_to_start_again(const Environment& environment) {
@@ -94,7 +98,7 @@ std::vector<std::string> words_to_start_again(const Environment& environment) {
 }
 
 std::vector<std::string> words_to_start_again() {
-  return words_to_start_again([](const char* name) -> const char* { return std::getenv(name); });
+  return words_to_start_again(of_process);
 }
 
 bool is_launched(const Environment& environment) {
@@ -103,7 +107,7 @@ bool is_launched(const Environment& environment) {
 }
 
 bool is_launched() {
-  return is_launched([](const char* name) -> const char* { return std::getenv(name); });
+  return is_launched(of_process);
 }
 
 std::vector<std::string> variables_of_one_process(const std::vector<std::string>& names) {
@@ -131,7 +135,7 @@ std::optional<int32_t> slurm_tasks(const Environment& environment) {
 }
 
 std::optional<int32_t> slurm_tasks() {
-  return slurm_tasks([](const char* name) -> const char* { return std::getenv(name); });
+  return slurm_tasks(of_process);
 }
 
 std::optional<LinkPace> launched_pace(const Environment& environment) {
@@ -148,7 +152,7 @@ std::optional<LinkPace> launched_pace(const Environment& environment) {
 }
 
 std::optional<LinkPace> launched_pace() {
-  return launched_pace([](const char* name) { return std::getenv(name); });
+  return launched_pace(of_process);
 }
 
 std::string to_text(const LinkPace& pace) {

@@ -11,11 +11,18 @@
 namespace shoehorn {
 namespace {
 
-std::optional<LaunchedRank> rank_in(const std::map<std::string, std::string>& variables) {
-  return launched_rank([&](const char* name) -> const char* {
+using Variables = std::map<std::string, std::string>;
+
+// Reads these, which have to outlive it.
+Environment environment_of(const Variables& variables) {
+  return [&variables](const char* name) -> const char* {
     const auto found = variables.find(name);
     return found == variables.end() ? nullptr : found->second.c_str();
-  });
+  };
+}
+
+std::optional<LaunchedRank> rank_in(const Variables& variables) {
+  return launched_rank(environment_of(variables));
 }
 
 TEST(LaunchedRank, KnowsTheLaunchersOfMpi) {
@@ -43,11 +50,8 @@ TEST(LaunchedRank, IsNoneWhereThereIsOneProcess) {
 }
 
 TEST(LaunchedRank, SrunStartsItsRanksAgain) {
-  const auto words_in = [](const std::map<std::string, std::string>& variables) {
-    return words_to_start_again([&](const char* name) -> const char* {
-      const auto found = variables.find(name);
-      return found == variables.end() ? nullptr : found->second.c_str();
-    });
+  const auto words_in = [](const Variables& variables) {
+    return words_to_start_again(environment_of(variables));
   };
   EXPECT_EQ(words_in({{"SLURM_PROCID", "1"}, {"SLURM_STEP_NUM_TASKS", "8"}}),
             (std::vector<std::string>{"srun", "--mpi=pmix", "--ntasks=8"}));
@@ -61,11 +65,8 @@ TEST(LaunchedRank, SrunStartsItsRanksAgain) {
 }
 
 TEST(LaunchedRank, IsLaunchedAlsoAsTheOnlyOne) {
-  const auto is_launched_in = [](const std::map<std::string, std::string>& variables) {
-    return is_launched([&](const char* name) -> const char* {
-      const auto found = variables.find(name);
-      return found == variables.end() ? nullptr : found->second.c_str();
-    });
+  const auto is_launched_in = [](const Variables& variables) {
+    return is_launched(environment_of(variables));
   };
   EXPECT_TRUE(is_launched_in({{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "1"}}));
   EXPECT_TRUE(is_launched_in({{"SLURM_PROCID", "0"}}));

@@ -122,10 +122,7 @@ TEST_F(SeveralHosts, TrainInTheEnvironmentOfKubernetesMpiOperator) {
       "OMPI_MCA_orte_default_hostfile=" + hostfile, "OMPI_MCA_orte_set_default_slots=1"};
   if (hosts_->way_to_hosts() == std::string("ssh"))
     words.emplace_back("OMPI_MCA_plm_rsh_args=-o ConnectionAttempts=10");
-  for (const std::string& word :
-       {std::string(SHOEHORN_PROGRAM), std::string("launch"), std::string("--hostfile"), hostfile,
-        std::string("--max_restarts"), std::string("3")})
-    words.push_back(word);
+  words.insert(words.end(), {SHOEHORN_PROGRAM, "launch", "--hostfile", hostfile, "--max_restarts", "3"});
   for (const std::string& word : train("pods", {"--max_steps", "3"})) words.push_back(word);
   const int64_t before = hosts_->bytes_on_link();
   const ProgramRun run =

@@ -49,8 +49,8 @@ class Slurm : public CliTest {
     if (!hosts_->missing().empty()) GTEST_SKIP() << hosts_->missing();
     write_files();
     start_daemons();
-    if (!contains(on_first({"srun", "--mpi=list"}).error, "pmix") &&
-        !contains(on_first({"srun", "--mpi=list"}).output, "pmix"))
+    const ProgramRun plugins = on_first({"srun", "--mpi=list"});
+    if (!contains(plugins.output + plugins.error, "pmix"))
       GTEST_SKIP() << "Slurm has no PMIx (slurm-wlm-basic-plugins)";
   }
 
@@ -132,10 +132,10 @@ class Slurm : public CliTest {
         << "PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP\n";
   }
 
-  void start(std::vector<std::string> words, const std::string& program) {
-    fs::create_directories(path("of-" + std::to_string(daemons_.size())));
-    daemons_.emplace_back(std::move(words), path("of-" + std::to_string(daemons_.size())), ProgramLimits{},
-                          program);
+  void start(const std::vector<std::string>& words, const std::string& program) {
+    const fs::path scratch = path("daemon-" + std::to_string(daemons_.size()));
+    fs::create_directories(scratch);
+    daemons_.emplace_back(words, scratch, ProgramLimits{}, program);
   }
 
   void start_daemons() {
