@@ -251,9 +251,9 @@ TEST_F(CliZero, UpdatesInTheBackwardArePlannedWithoutGathersAhead) {
 
 // A refusal plans what would fit, without gathers ahead too.
 TEST_F(CliZero, RefusesRanksThatDoNotFit) {
-  expect_failure(
-      {"plan", "--model", "bert-base", "--world_size", "8", "--zero_stage", "3", "--memory_budget", "250MiB"},
-      2, {"[memory] expected a plan of at most 250.00 MiB"});
+  expect_failure({"plan", "--model", "bert-base", "--world_size", "64", "--zero_stage", "1",
+                  "--memory_budget", "700MiB", "--num_threads", "1"},
+                 2, {"[memory] expected a plan of at most 700.00 MiB"});
 }
 
 // The words of a plan: a step's average, and a row beside the other ways to share a step.
