@@ -23,6 +23,10 @@ constexpr int64_t kShareOfOtherCode = 2;
 // that there is: an eighth of what this process holds is left free.
 constexpr int64_t kShareLeftFree = 8;
 
+// A refusal is waited for. Models of up to a billion parameters take less; of one of 70 billion a single choice of values may take
+// two seconds.
+constexpr double kMostSecondsOfRecompute = 3;
+
 // Of processors of a few cores. Only ratios of times are shown.
 MachineLimits usual_limits(const Backend& backend) {
   constexpr double kFlops = 1e11, kBytesPerSecond = 2e10, kSpeedupOfHalf = 2;
@@ -47,6 +51,8 @@ size_t count_of(const std::set<std::string>& changes) {
   return changes.size() - (changes.contains("bf16") && changes.contains("master_weights") ? 1 : 0);
 }
 
+using FormsOfRun = std::function<std::vector<FitCandidate>(const FitCandidate&, const FitSpace&)>;
+
 class Finder {
  public:
   Finder(const Model& model, const SessionOfArguments& options_of, const TrainingArguments& args,
@@ -66,7 +72,8 @@ class Finder {
                  .limits = usual_limits(*asked_options_.backend),
                  .backend = asked_options_.backend,
                  .keeps_code = false,
-                 .most_plans_at_a_time = 1}) {}
+                 .most_plans_at_a_time = 1,
+                 .most_seconds_of_recompute = kMostSecondsOfRecompute}) {}
 
   Alternatives find() && {
     if (asked_options_.kind == RunKind::kEvaluate)
@@ -75,6 +82,7 @@ class Finder {
       find_for_training();
     std::stable_sort(found_.fitting.begin(), found_.fitting.end(),
                      [](const Alternative& a, const Alternative& b) { return a.change < b.change; });
+    found_.was_cut_short = search_.was_cut_short();
     return std::move(found_);
   }
 
@@ -100,12 +108,26 @@ class Finder {
     }
   }
 
-  // Tier by tier; those forms first that change least.
+  // Other ways to gather weights count where nothing fits without them: a run chooses its own by its memory.
   void find_for_training() {
     const std::set<MathsChange> all = std::exchange(space_.allowed, {});
-    for (const MathsChange tier : all) {
+    look_into(asked_);
+    look_into_forms(all, staged_forms);
+    if (found_.fitting.empty()) look_into_forms(all, shared_forms);
+    found_.tried = single_changes();
+    if (found_.fitting.empty() && asked_seconds_ > 0) note_least(search_.find_least(asked_));
+  }
+
+  // Tier by tier; those forms first that change least.
+  void look_into_forms(const std::set<MathsChange>& tiers, const FormsOfRun& forms_of) {
+    space_.allowed.clear();
+    for (const MathsChange tier : tiers) {
       space_.allowed.insert(tier);
-      std::vector<FitCandidate> forms = shared_forms(asked_, space_);
+      if (!search_.may_fit_with(asked_, space_.allowed)) continue;
+      std::vector<FitCandidate> forms = forms_of(asked_, space_);
+      std::erase_if(forms, [this](const FitCandidate& form) {
+        return form.arguments.zero_stage < asked_.arguments.zero_stage;  // holds more
+      });
       const auto changes = [&](const FitCandidate& form) {
         return large_changes(form.arguments, asked_.arguments);
       };
@@ -119,8 +141,6 @@ class Finder {
         look_into(form);
       }
     }
-    found_.tried = single_changes();
-    if (found_.fitting.empty() && asked_seconds_ > 0) note_least(search_.find_least(asked_));
   }
 
   bool has_part_that_fits(const std::set<std::string>& changes) const {
@@ -188,7 +208,8 @@ class Finder {
     add(with_update_in_backward(asked_, space_));
     add(with_layer_order(asked_, space_));
     add(with_adapters(asked_, kOfferedLoraRank, space_));
-    for (const int64_t stage : {1, 2, 3}) add(with_zero_stage(asked_, stage, space_));
+    for (int64_t stage = asked_.arguments.zero_stage + 1; stage <= 3; ++stage)
+      add(with_zero_stage(asked_, stage, space_));
     add(with_recompute(asked_, 1, space_));
     const int64_t batch =
         asked_.arguments.per_device_train_batch_size * asked_.arguments.gradient_accumulation_steps;

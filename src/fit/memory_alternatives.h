@@ -25,6 +25,8 @@ struct Alternatives {
   std::vector<Alternative> fitting;  // least change first
   std::vector<std::string> tried;    // flags that were tried, alone and together
   std::optional<Alternative> least;  // of everything that was planned; nullopt if nothing was
+  // Of a large model: the time was over, so that what was looked into last recomputes more than it would have to.
+  bool was_cut_short = false;
 };
 
 // What may be changed about the run.

@@ -74,6 +74,9 @@ std::string format_refusal(const MemoryForecast& forecast, const Alternatives& a
   if (!alternatives.fitting.empty() && alternatives.fitting[0].relative_seconds)
     text +=
         "\nPercents: about so much longer is a step than as asked for; `shoehorn fit` has times of this machine.";
+  if (alternatives.was_cut_short)
+    text +=
+        "\nThe search was cut short; `shoehorn fit` looks for faster ways to recompute until it has seen all.";
   if (alternatives.fitting.empty()) text += nothing_fits(alternatives);
   if (would_fit_alone(forecast)) text += other_processes(forecast.limit);
   return text;

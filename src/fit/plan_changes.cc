@@ -381,7 +381,7 @@ std::vector<FitCandidate> numeric_forms(const FitCandidate& run, const FitSpace&
   return optimized;
 }
 
-std::vector<FitCandidate> shared_forms(const FitCandidate& run, const FitSpace& space) {
+std::vector<FitCandidate> staged_forms(const FitCandidate& run, const FitSpace& space) {
   std::vector<FitCandidate> all;
   for (FitCandidate& form : numeric_forms(run, space)) {
     const FitCandidate alone = form;
@@ -391,6 +391,11 @@ std::vector<FitCandidate> shared_forms(const FitCandidate& run, const FitSpace& 
         all.push_back(std::move(*shared));
     }
   }
+  return all;
+}
+
+std::vector<FitCandidate> shared_forms(const FitCandidate& run, const FitSpace& space) {
+  std::vector<FitCandidate> all = staged_forms(run, space);
   for (size_t i = 0, count = all.size(); i < count; ++i) {
     for (const Gathering& gathering : other_gatherings(space)) {
       if (std::optional<FitCandidate> other = with_gathering(all[i], gathering, space))

@@ -127,7 +127,9 @@ void check_unused(const TrainingArguments& args, const std::set<Degree>& forbidd
 
 // The run with each combination of what changes more than rounding, the run itself first.
 std::vector<FitCandidate> numeric_forms(const FitCandidate& run, const FitSpace& space);
-// These, each with every way in which ranks may share it and gather what they share, the one with the least of it first.
+// These, each with every stage by which ranks may share it, the lowest first.
+std::vector<FitCandidate> staged_forms(const FitCandidate& run, const FitSpace& space);
+// These, each with every way to gather what is shared; those that change least about the maths first.
 std::vector<FitCandidate> shared_forms(const FitCandidate& run, const FitSpace& space);
 
 }  // namespace shoehorn

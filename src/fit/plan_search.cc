@@ -71,9 +71,10 @@ void sort_by_preference(std::vector<PlannedCandidate>& plans) {
   });
   const double least_seconds = fastest->step_seconds;
   const auto rank = [least_seconds](const PlannedCandidate& plan) {
-    // What shares less sends no more, which times without a link do not tell.
+    // What shares less sends no more, which times without a link do not tell. Larger micro-batches are no slower.
+    const TrainingArguments& args = plan.run.arguments;
     return std::tuple(time_class(plan.step_seconds, least_seconds), plan.run.tier, plan.run.flags.size(),
-                      plan.run.arguments.zero_stage, plan.process_bytes);
+                      args.zero_stage, -args.per_device_train_batch_size, plan.process_bytes);
   };
   std::stable_sort(plans.begin(), plans.end(),
                    [&](const PlannedCandidate& a, const PlannedCandidate& b) { return rank(a) < rank(b); });
@@ -202,11 +203,12 @@ PlannedCandidate PlanSearch::plan_or_throw(const FitCandidate& run) {
   return added(planned_of(run));
 }
 
-// The orders and the update of one micro-batch size, each as it is and, if that does not fit, recomputed. True if one
-// fits that recomputes nothing: smaller micro-batches are no faster.
-bool PlanSearch::search_micro_batch(const FitCandidate& run) {
+// The orders, layer-major if that is worth it, and the update of one micro-batch size, each as it is. True if one fits: smaller micro-batches are no faster.
+bool PlanSearch::plan_micro_batch(const FitCandidate& run, bool layer_major,
+                                  std::vector<WholeForm>& too_large) {
   std::vector<FitCandidate> forms = {run};
-  if (auto ordered = with_layer_order(run, options_.space)) forms.push_back(std::move(*ordered));
+  if (auto ordered = with_layer_order(run, options_.space); ordered && layer_major)
+    forms.push_back(std::move(*ordered));
   for (size_t i = 0, count = forms.size(); i < count; ++i) {
     if (auto soon = with_update_in_backward(forms[i], options_.space)) forms.push_back(std::move(*soon));
   }
@@ -214,11 +216,10 @@ bool PlanSearch::search_micro_batch(const FitCandidate& run) {
   for (const FitCandidate& form : forms) {
     const std::optional<PlannedCandidate> whole = plan(form);
     if (!whole) continue;
-    if (fits(*whole)) {
+    if (fits(*whole))
       keeps_all = true;
-      continue;
-    }
-    search_recompute(form, *whole);
+    else
+      too_large.push_back({form, *whole});
   }
   return keeps_all;
 }
@@ -253,10 +254,16 @@ bool PlanSearch::is_beaten_by_larger_change(const PlannedCandidate& whole) const
   });
 }
 
+bool PlanSearch::is_out_of_time() {
+  const std::chrono::duration<double> since = std::chrono::steady_clock::now() - start_;
+  was_cut_short_ = was_cut_short_ || since.count() > options_.most_seconds_of_recompute;
+  return was_cut_short_;
+}
+
 // Recomputes as little of what does not fit as the budget asks for, value by value; where that does not suffice, groups of
-// layers. Gives up where something else beats the form even when it recomputes nothing.
+// layers, until longer ones take no less. Gives up where something else beats the form even when it recomputes nothing.
 void PlanSearch::search_recompute(const FitCandidate& form, const PlannedCandidate& whole) {
-  if (is_beaten(whole, whole.step_seconds)) return;
+  if (is_beaten(whole, whole.step_seconds * (1 + kSameTime)) || is_out_of_time()) return;
   const int64_t left_bytes = options_.budget_bytes - (whole.process_bytes - whole.step_bytes);
   if (left_bytes >= kMiB) {
     const auto chosen = with_activation_budget(form, fmt::format("{}MiB", left_bytes / kMiB), options_.space);
@@ -266,11 +273,12 @@ void PlanSearch::search_recompute(const FitCandidate& form, const PlannedCandida
       return;
     }
   }
+  int64_t bytes_before = std::numeric_limits<int64_t>::max();
   for (int64_t layers = 1; layers <= kLongestSegment; ++layers) {
     const auto recomputed = with_recompute(form, layers, options_.space);
-    if (!recomputed) break;
-    const std::optional<PlannedCandidate> smaller = plan(*recomputed);
-    if (!smaller || fits(*smaller)) break;
+    const std::optional<PlannedCandidate> smaller = recomputed ? plan(*recomputed) : std::nullopt;
+    if (!smaller || fits(*smaller) || smaller->process_bytes >= bytes_before) break;
+    bytes_before = smaller->process_bytes;
   }
 }
 
@@ -321,36 +329,62 @@ void PlanSearch::search_form(const PlannedCandidate& whole) {
   search_micro_batches(form);
 }
 
+// What fits without recomputing anything is known before anything is recomputed: it beats most of it.
 void PlanSearch::search_micro_batches(const FitCandidate& form) {
   const TrainingArguments& args = form.arguments;
+  const bool layer_major = may_fit_layer_major(form);
+  std::vector<WholeForm> too_large;
   for (const int64_t size : micro_batch_sizes(args)) {
     const bool is_own = size == args.per_device_train_batch_size;
     const auto split = is_own ? std::optional(form) : with_micro_batch(form, size, options_.space);
     // Smaller ones that are dealt out unevenly may leave less to the rank that has most.
-    if (split && search_micro_batch(*split) && has_even_shares(args)) return;
+    if (split && plan_micro_batch(*split, layer_major, too_large) && has_even_shares(args)) break;
   }
+  for (const WholeForm& each : too_large) search_recompute(each.form, each.whole);
 }
 
-// The form in what is, nearly always, its smallest.
-FitCandidate PlanSearch::smallest_of(FitCandidate form) const {
+// The form with all that makes it smaller, in both orders: of many micro-batches either may hold less.
+std::vector<FitCandidate> PlanSearch::smallest_of(FitCandidate form) const {
   const FitSpace& space = options_.space;
   if (auto split = with_micro_batch(form, 1, space)) form = std::move(*split);
-  if (auto ordered = with_layer_order(form, space)) form = std::move(*ordered);
-  if (auto soon = with_update_in_backward(form, space)) form = std::move(*soon);
-  if (auto recomputed = with_recompute(form, 1, space)) form = std::move(*recomputed);
   if (auto gathered = with_gathering(form, kLeastGathering, space)) form = std::move(*gathered);
-  return form;
+  std::vector<FitCandidate> orders = {form};
+  if (auto ordered = with_layer_order(form, space)) orders.push_back(std::move(*ordered));
+  for (FitCandidate& order : orders) {
+    if (auto soon = with_update_in_backward(order, space)) order = std::move(*soon);
+    if (auto recomputed = with_recompute(order, 1, space)) order = std::move(*recomputed);
+  }
+  return orders;
 }
 
-// Of many micro-batches the layer-major order holds more than the other.
+// The run recomputes each layer. Longer segments keep fewer inputs and make more at once. Of n layers they keep an nth of the
+// inputs, so that none saves twice what those of two layers save.
+bool PlanSearch::may_fit_in_segments(const FitCandidate& run) {
+  const std::optional<PlannedCandidate> every = plan(run);
+  if (!every) return false;
+  if (fits(*every)) return true;
+  int64_t bytes_before = every->process_bytes;
+  for (int64_t layers = 2; layers <= kLongestSegment; ++layers) {
+    const auto longer = with_recompute(run, layers, options_.space);
+    const std::optional<PlannedCandidate> planned = longer ? plan(*longer) : std::nullopt;
+    if (!planned || planned->process_bytes >= bytes_before) return false;
+    if (fits(*planned)) return true;
+    const int64_t saved = every->process_bytes - planned->process_bytes;
+    if (layers == 2 && every->process_bytes - 2 * saved > options_.budget_bytes) return false;
+    bytes_before = planned->process_bytes;
+  }
+  return false;
+}
+
 bool PlanSearch::may_fit(const FitCandidate& form) {
-  const std::optional<PlannedCandidate> smallest = plan(smallest_of(form));
-  if (smallest && fits(*smallest)) return true;
-  FitCandidate split = form;
-  if (auto smaller = with_micro_batch(split, 1, options_.space)) split = std::move(*smaller);
-  if (auto recomputed = with_recompute(split, 1, options_.space)) split = std::move(*recomputed);
-  const std::optional<PlannedCandidate> planned = plan(split);
-  return planned && fits(*planned);
+  return std::ranges::any_of(smallest_of(form),
+                             [this](const FitCandidate& run) { return may_fit_in_segments(run); });
+}
+
+// Whether it is worth looking for layer-major plans of a form: not where their smallest does not fit.
+bool PlanSearch::may_fit_layer_major(const FitCandidate& form) {
+  const std::vector<FitCandidate> orders = smallest_of(form);
+  return orders.size() == 1 || may_fit_in_segments(orders.back());
 }
 
 FormResult PlanSearch::find_in_form(const FitCandidate& form, const std::set<MathsChange>& allowed) {
@@ -416,6 +450,20 @@ void PlanSearch::search_least(const PlannedCandidate& whole) {
   }
 }
 
+// What changes most about the run of what is allowed, shared by as many stages or more.
+std::vector<FitCandidate> PlanSearch::smallest_forms(const FitCandidate& asked) const {
+  std::vector<FitCandidate> forms = numeric_forms(asked, options_.space);
+  size_t most = 0;
+  for (const FitCandidate& form : forms) most = std::max(most, form.flags.size());
+  std::erase_if(forms, [&](const FitCandidate& form) { return form.flags.size() < most; });
+  for (size_t i = 0, count = forms.size(); i < count; ++i) {
+    for (int64_t stage = forms[i].arguments.zero_stage + 1; stage <= 3; ++stage) {
+      if (auto shared = with_zero_stage(forms[i], stage, options_.space)) forms.push_back(std::move(*shared));
+    }
+  }
+  return forms;
+}
+
 // Plans the run with everything that makes it smaller, tier by tier, and with all that is allowed, which may be adapters
 // without another precision.
 void PlanSearch::plan_smallest(const FitCandidate& asked) {
@@ -427,24 +475,20 @@ void PlanSearch::plan_smallest(const FitCandidate& asked) {
   std::vector<FitCandidate> smallest;
   for (const std::set<MathsChange>& scope : scopes) {
     space.allowed = scope;
-    std::vector<FitCandidate> forms = numeric_forms(asked, space);
-    size_t most = 0;
-    for (const FitCandidate& form : forms) most = std::max(most, form.flags.size());
-    std::erase_if(forms, [&](const FitCandidate& form) { return form.flags.size() < most; });
-    for (FitCandidate form : forms) {
-      form = smallest_of(std::move(form));
-      smallest.push_back(form);
-      for (const int64_t stage : {1, 2, 3}) {
-        const auto shared = with_zero_stage(form, stage, space);
-        if (!shared) continue;
-        const auto gathered = with_gathering(*shared, kLeastGathering, space);
-        smallest.push_back(gathered ? *gathered : *shared);
-      }
+    for (const FitCandidate& form : smallest_forms(asked)) {
+      std::vector<FitCandidate> orders = smallest_of(form);
+      std::move(orders.begin(), orders.end(), std::back_inserter(smallest));
     }
   }
   space.allowed = allowed;
   plan_ahead(smallest);
   for (const FitCandidate& run : smallest) plan(run, true);
+}
+
+bool PlanSearch::may_fit_with(const FitCandidate& asked, const std::set<MathsChange>& allowed) {
+  options_.space.allowed = allowed;
+  return std::ranges::any_of(smallest_forms(asked),
+                             [this](const FitCandidate& form) { return may_fit(form); });
 }
 
 // Each alone, by name; the run as asked for comes first.

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -91,6 +93,9 @@ struct PlanSearchOptions {
   // Candidates' arenas may be 1/1024 larger than those of the run that is trained (SessionOptions::is_compared): for a caller
   // that plans what it shows once more.
   bool compares_only = false;
+  // From so many seconds after the search was made on nothing is recomputed but what tells whether a form can fit: to choose
+  // what is recomputed takes most of the time of a search.
+  double most_seconds_of_recompute = std::numeric_limits<double>::infinity();
 };
 
 // The session of a run of the arguments. UserError for settings that do not go together.
@@ -111,6 +116,8 @@ class PlanSearch {
   // chose, by a fortieth of the way between these two, until nothing fits. Of all that were planned, those of the tiers that
   // are allowed that no other beats.
   std::vector<PlannedCandidate> sweep(const FitCandidate& asked);
+  // Whether anything may fit with such changes, by the plans of the run with all of them that make it smaller.
+  bool may_fit_with(const FitCandidate& asked, const std::set<MathsChange>& allowed);
   // What fits of one form with such changes, whatever other forms reach.
   FormResult find_in_form(const FitCandidate& form, const std::set<MathsChange>& allowed);
   // The smallest of all that was planned, and of the run with everything that makes it smaller.
@@ -118,10 +125,18 @@ class PlanSearch {
   // The run as it is, without a search: what binds in it, and what each technique would change alone. It is all of
   // `fitting` and of `frontier`, whether it fits or not; `least` is empty.
   FitResult explain(const FitCandidate& asked);
+  // Whether something was not recomputed because the time for it had gone by.
+  bool was_cut_short() const { return was_cut_short_; }
   // What is where in a plan. The process besides the arenas is what its process_bytes leave for it.
   MemoryAnatomy anatomy_of(const PlannedCandidate& planned) const;
 
  private:
+  // A form, and its plan with nothing recomputed, whose evaluation may have smaller batches.
+  struct WholeForm {
+    FitCandidate form;
+    PlannedCandidate whole;
+  };
+
   std::unique_ptr<Session> session_of(const FitCandidate& run, bool is_compared) const;
   StepTime step_time_of(const FitCandidate& run, const Session& session) const;
   std::optional<PlannedCandidate> plan_as_it_is(const FitCandidate& run);
@@ -135,6 +150,7 @@ class PlanSearch {
   bool is_allowed(const PlannedCandidate& planned) const {
     return std::ranges::includes(options_.space.allowed, planned.run.changes);
   }
+  bool is_out_of_time();
   bool is_of_form(const PlannedCandidate& planned, const FitCandidate& form) const;
   bool is_beaten(const PlannedCandidate& whole, double seconds) const;
   bool is_beaten_by_larger_change(const PlannedCandidate& whole) const;
@@ -142,8 +158,11 @@ class PlanSearch {
   void search_form(const PlannedCandidate& whole);
   void search_micro_batches(const FitCandidate& form);
   bool may_fit(const FitCandidate& form);
-  FitCandidate smallest_of(FitCandidate form) const;
-  bool search_micro_batch(const FitCandidate& run);
+  bool may_fit_in_segments(const FitCandidate& run);
+  bool may_fit_layer_major(const FitCandidate& form);
+  std::vector<FitCandidate> smallest_of(FitCandidate form) const;
+  std::vector<FitCandidate> smallest_forms(const FitCandidate& asked) const;
+  bool plan_micro_batch(const FitCandidate& run, bool layer_major, std::vector<WholeForm>& too_large);
   void search_recompute(const FitCandidate& form, const PlannedCandidate& whole);
   void plan_every_layer(const FitCandidate& form);
   void search_least(const PlannedCandidate& whole);
@@ -158,6 +177,8 @@ class PlanSearch {
   const Model& model_;
   SessionOfArguments options_of_;
   PlanSearchOptions options_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  bool was_cut_short_ = false;
   std::optional<FitCandidate> only_form_;  // while one form is searched: the others do not count
   std::vector<PlannedCandidate> planned_;
   // By flags: in planned_; none where the settings do not go together.

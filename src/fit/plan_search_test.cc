@@ -372,6 +372,50 @@ TEST_F(PlanSearchTest, AFormIsSearchedWhereALargerChangeIsSlower) {
 }
 
 // LoRA may be allowed where bf16 is not: the least budget with both is no plan of this search.
+TEST_F(PlanSearchTest, ASearchThatIsCutShortFindsWhatFitsInItsSmallestForm) {
+  const FitResult all = find(int64_t{1} << 40, {{MathsChange::kExact}});
+  const int64_t least = all.least.at(MathsChange::kExact).process_bytes;
+  const auto in_form = [&](double seconds) {
+    PlanSearch search(*model_, options_of(),
+                      {.space = {{MathsChange::kExact}},
+                       .budget_bytes = (least + all.frontier.front().process_bytes) / 2,
+                       .overhead_bytes = kOverhead,
+                       .limits = kMachine,
+                       .most_seconds_of_recompute = seconds});
+    const FormResult result = search.find_in_form(asked_, {MathsChange::kExact});
+    return std::pair(result.fitting, search.was_cut_short());
+  };
+  const auto [whole, whole_is_short] = in_form(1000);
+  const auto [cut, cut_is_short] = in_form(0);
+  EXPECT_FALSE(whole_is_short);
+  EXPECT_TRUE(cut_is_short);
+  ASSERT_FALSE(whole.empty());
+  ASSERT_FALSE(cut.empty());
+  EXPECT_GT(whole.size(), cut.size());
+  EXPECT_LT(whole.front().step_seconds, cut.front().step_seconds);
+}
+
+// Smaller micro-batches that keep everything are as fast: whole batches are not recomputed to fit as well.
+TEST_F(PlanSearchTest, NothingIsRecomputedWhereSmallerMicroBatchesKeepAllAndAreAsFast) {
+  FitCandidate bf16 = asked_;
+  bf16.arguments.bf16 = true;
+  bf16.flags = {"--bf16"};
+  bf16.tier = MathsChange::kNumerics;
+  bf16.changes = {MathsChange::kNumerics};
+  const std::set<MathsChange> allowed(kTiers.begin(), kTiers.end());
+  PlanSearch unlimited(*model_, options_of(),
+                       {.budget_bytes = int64_t{1} << 40, .overhead_bytes = kOverhead, .limits = kMachine});
+  const int64_t whole = unlimited.find_in_form(bf16, allowed).whole->process_bytes;
+  PlanSearch search(
+      *model_, options_of(),
+      {.budget_bytes = whole - (int64_t{1} << 20), .overhead_bytes = kOverhead, .limits = kMachine});
+  const FormResult result = search.find_in_form(bf16, allowed);
+  ASSERT_FALSE(result.fitting.empty());
+  EXPECT_LT(result.fitting.front().run.arguments.per_device_train_batch_size, 8);
+  for (const PlannedCandidate& plan : result.fitting)
+    EXPECT_TRUE(plan.run.arguments.activation_budget.empty());
+}
+
 TEST_F(PlanSearchTest, ChangesThatAreNotAllowedAreNotChosenWithAnAllowedOne) {
   const FitSpace no_numerics{{MathsChange::kExact, MathsChange::kRounding, MathsChange::kAdapters}};
   const FitResult result = find(int64_t{1} << 40, no_numerics);

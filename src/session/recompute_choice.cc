@@ -7,6 +7,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -299,27 +300,46 @@ class Chooser {
   }
 
   // Takes out of the set what the budget has room for, in the order of the seconds that a byte kept saves, most first. Where a
-  // value cannot be kept, neither can that of a lower layer, which waits before and behind it too.
+  // value cannot be kept, neither can that of a lower layer, which waits before and behind it too. Several are tried at once,
+  // twice as many after each success: of some that have no room together the first that has none is found by halves.
   void keep_what_fits(std::set<std::string>& names) {
     TrialOutcome outcome = trial_.with_set(names);
     for (bool changes = true; changes;) {
       changes = false;
       std::map<std::string, int32_t, std::less<>> lost_from;  // by what it is called in its layer: the layer
-      for (const std::string& name : most_seconds_first(names, outcome)) {
-        if (has_no_room(name, outcome)) continue;  // since another one was kept
+      const auto is_lost = [&](const std::string& name) {
         const PlaceOfName place = place_of(name);
         const auto lost = lost_from.find(place.in_layer);
-        if (lost != lost_from.end() && place.layer < lost->second) continue;
-        std::set<std::string> fewer = names;
-        fewer.erase(name);
-        TrialOutcome without = trial_.with_set(fewer);
-        if (without.seconds > outcome.seconds || !is_within(without, kKeepEffort)) {
-          lost_from.insert_or_assign(std::string(place.in_layer), place.layer);
+        const bool is_below = lost != lost_from.end() && place.layer < lost->second;
+        return is_below || has_no_room(name, outcome);  // since others were kept
+      };
+      std::vector<std::string> open = most_seconds_first(names, outcome);
+      size_t next = 1, too_many = 0;  // of `open`: how many are tried, and are known to have no room; 0: none
+      while (true) {
+        if (std::erase_if(open, is_lost) > 0) too_many = 0;
+        if (open.empty()) break;
+        if (too_many != 1) {
+          const size_t tried = std::min(too_many > 0 ? too_many / 2 : next, open.size());
+          std::set<std::string> fewer = names;
+          for (size_t i = 0; i < tried; ++i) fewer.erase(open[i]);
+          TrialOutcome without = trial_.with_set(fewer);
+          if (without.seconds <= outcome.seconds && is_within(without, kKeepEffort)) {
+            names = std::move(fewer);
+            outcome = std::move(without);
+            changes = true;
+            open.erase(open.begin(), open.begin() + static_cast<ptrdiff_t>(tried));
+            next = 2 * tried;
+            too_many -= std::min(tried, too_many);
+          } else {
+            too_many = tried;
+          }
           continue;
         }
-        names = std::move(fewer);
-        outcome = std::move(without);
-        changes = true;
+        const PlaceOfName place = place_of(open.front());
+        lost_from.insert_or_assign(std::string(place.in_layer), place.layer);
+        open.erase(open.begin());
+        next = 1;
+        too_many = 0;
       }
     }
   }
