@@ -137,8 +137,10 @@ std::string format_above(const FitReport& report) {
   if (!above) return {};
   std::set<MathsChange> tiers = report.allowed;
   tiers.insert(above->run.tier);
-  return fmt::format("\nWith --allow {}\n{}{}", allow_text(tiers), heading(above->time.is_calibrated),
-                     row(*above));
+  return fmt::format(
+      "\nWith --allow {}{}\n{}{}", allow_text(tiers),
+      report.result.above_is_cut_short ? ", which may find more: this search was cut short" : "",
+      heading(above->time.is_calibrated), row(*above));
 }
 
 std::vector<std::string> all_flags(const FitReport& report, const PlannedCandidate& plan) {

@@ -37,6 +37,8 @@ constexpr int64_t kMiB = int64_t{1} << 20;
 // and of many, processes have been seen to differ by 11 MiB.
 constexpr int64_t kProcessesDifferBy = 16 * kMiB;
 
+constexpr double kMostSecondsAbove = 5;
+
 // Weights, their masters and what the optimizer keeps.
 int64_t state_bytes_of(const StateTable& state) {
   int64_t bytes = 0;
@@ -539,14 +541,17 @@ const PlannedCandidate& PlanSearch::bound_plan(const std::vector<PlannedCandidat
   return fitting.empty() ? planned_.front() : fitting.front();
 }
 
-// Searches with the next tier of changes open as well.
+// Searches with the next tier of changes open as well, which is not what was asked for: of a large model it is cut short.
 std::optional<PlannedCandidate> PlanSearch::find_above(const FitCandidate& asked) {
   const MathsChange most = *options_.space.allowed.rbegin();
   const auto above = std::upper_bound(kTiers.begin(), kTiers.end(), most);
   if (above == kTiers.end()) return std::nullopt;
   const std::set<MathsChange> allowed = options_.space.allowed;
   options_.space.allowed.insert(*above);
+  start_ = std::chrono::steady_clock::now();
+  const double most_seconds = std::exchange(options_.most_seconds_of_recompute, kMostSecondsAbove);
   search_forms(asked);
+  options_.most_seconds_of_recompute = most_seconds;
   options_.space.allowed = allowed;
   std::vector<PlannedCandidate> fitting;
   std::copy_if(planned_.begin(), planned_.end(), std::back_inserter(fitting),
@@ -639,6 +644,7 @@ FitResult PlanSearch::find(const FitCandidate& run) {
   result.bound = bound_plan(result.fitting);
   result.techniques = effects_of_techniques(run);
   result.above = find_above(run);
+  result.above_is_cut_short = was_cut_short_;
   for (const MathsChange tier : kTiers) {
     for (const PlannedCandidate& candidate : planned_) {
       if (candidate.run.tier > tier) continue;

@@ -69,7 +69,8 @@ struct FitResult {
       bound;  // what binds is this one's: the fastest that does not fit, or the chosen one where all do
   // The fastest that fits with changes of the tier above those that are allowed, where it is faster than all that fit.
   std::optional<PlannedCandidate> above;
-  int64_t plans = 0;  // how many were made
+  bool above_is_cut_short = false;  // with that tier allowed more may be found
+  int64_t plans = 0;                // how many were made
 };
 
 struct PlanSearchOptions {
