@@ -1,8 +1,11 @@
 // The program as several ranks, started by mpirun: `shoehorn launch`. Skipped where there is no MPI.
 #include <fmt/ranges.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -288,12 +291,29 @@ TEST_F(CliRanks, AreBoundToProcessorsOfTheirOwn) {
 // A rank is killed, and the run goes on from its last checkpoint to the result of one that nobody disturbed.
 class CliRestartedRanks : public CliRanks {
  protected:
+  // What is done to a rank's process at step 1000.
+  using Failure = std::function<void(pid_t)>;
+  static void kill_it(pid_t process) { kill(process, SIGKILL); }
+
   void expect_same_result(const std::vector<std::string>& flags_of_launch,
-                          const std::vector<std::string>& flags_of_train) const;
+                          const std::vector<std::string>& flags_of_train,
+                          const Failure& fail = kill_it) const;
 };
 
 TEST_F(CliRestartedRanks, GoOnFromTheLastCheckpoint) {
   expect_same_result({"--keep_ranks"}, {});
+}
+
+// Its next checkpoint finds no room: the process that takes its place has some again.
+TEST_F(CliRestartedRanks, GoOnBehindAFullDisk) {
+  expect_same_result({"--keep_ranks"}, {"--zero_stage", "2"}, [](pid_t process) {
+    const rlimit limit = {1000, 1000};
+    ASSERT_EQ(prlimit(process, RLIMIT_FSIZE, &limit, nullptr), 0);
+  });
+}
+
+TEST_F(CliRestartedRanks, GoOnBehindAStoppedRank) {
+  expect_same_result({"--keep_ranks"}, {"--ddp_timeout", "3"}, [](pid_t process) { kill(process, SIGSTOP); });
 }
 
 // Ranks that train alone are as many again without being told, for each has an optimizer of its own.
@@ -303,7 +323,8 @@ TEST_F(CliRestartedRanks, GoOnAlone) {
 }
 
 void CliRestartedRanks::expect_same_result(const std::vector<std::string>& flags_of_launch,
-                                           const std::vector<std::string>& flags_of_train) const {
+                                           const std::vector<std::string>& flags_of_train,
+                                           const Failure& fail) const {
   std::vector<std::string> more = {"--max_steps",        "3000", "--save_steps",    "500",
                                    "--save_total_limit", "2",    "--logging_steps", "500"};
   more.insert(more.end(), flags_of_train.begin(), flags_of_train.end());
@@ -317,7 +338,7 @@ void CliRestartedRanks::expect_same_result(const std::vector<std::string>& flags
   ASSERT_TRUE(wait_for(program, "step 1000 "));
   const std::map<int, pid_t> ranks = ranks_of(program.pid());
   ASSERT_EQ(ranks.size(), 2U);
-  kill(ranks.at(1), SIGKILL);
+  fail(ranks.at(1));
   const ProgramRun result = program.wait();
   EXPECT_EQ(result.exit_code, 0) << result.error;
   EXPECT_NE(

@@ -25,6 +25,12 @@ struct OptimizerFamily {
   double leap = 0;
 };
 
+// What keeps no gradients needs them.
+void use_updates_in_backward(TrainingArguments& args) {
+  args.accumulation_order = "layer_major";
+  args.max_grad_norm = 0;
+}
+
 // An error of a gradient moves weights by no more than SGD does at the rate of rank_arguments(), but where a leap is said.
 const std::vector<OptimizerFamily>& optimizer_families() {
   constexpr double kCodesOfADecade = 64;  // of moments between a tenth of a block's largest and that
@@ -40,6 +46,18 @@ const std::vector<OptimizerFamily>& optimizer_families() {
        [](TrainingArguments& args) {
          args.optim = "adafactor";
          args.learning_rate = 1e-3;
+       }},
+      // SGD that updates in the backward and keeps no gradients.
+      {"LOMO",
+       [](TrainingArguments& args) {
+         args.optim = "lomo";
+         use_updates_in_backward(args);
+       }},
+      {"AdaLOMO",
+       [](TrainingArguments& args) {
+         args.optim = "adalomo";
+         args.learning_rate = 1e-3;
+         use_updates_in_backward(args);
        }},
       // A step is the sign of an average, whatever its size.
       {"Lion",

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -403,6 +404,39 @@ TEST_F(Zero, ResumesAtOtherStagesAndNumbers) {
        }},
   };
   for (const Form& form : forms) expect_resumes_elsewhere(form, {{2, {3}}, {1, {1}}});
+}
+
+// From rank to ranks to other ranks, each with another stage: what was handed on each time is what ranks hand on that each have
+// all of it.
+TEST_F(Zero, ResumesInAChainOfNumbersAndStages) {
+  struct Link {
+    int32_t size;
+    int64_t stage;
+  };
+  constexpr std::array<Link, 4> kChain = {{{1, 0}, {4, 1}, {2, 2}, {3, 3}}};
+  constexpr int64_t kStepsOfALink = 4, kMicroBatches = 12;
+  const Dataset samples = tiny_samples(48, 5);
+  const TestDirectory directory;
+  const auto run_chain = [&](const std::string& name, bool is_shared) {
+    std::string checkpoint;
+    RankRun last;
+    for (size_t i = 0; i < kChain.size(); ++i) {
+      TrainingArguments args = at_stage(adamw_arguments(), is_shared ? kChain[i].stage : 0);
+      args.gradient_accumulation_steps = kMicroBatches / kChain[i].size;
+      args.accumulation_order = "layer_major";  // sums of all stages are alike
+      args.output_dir = (directory.path() / fmt::format("{}-{}", name, i)).string();
+      args.max_steps = static_cast<int64_t>(i + 1) * kStepsOfALink;
+      args.save_strategy = "steps";
+      args.save_steps = kStepsOfALink;
+      args.resume_from_checkpoint = checkpoint;
+      last = train_on(kChain[i].size, args, samples)[0];
+      checkpoint = args.output_dir + fmt::format("/checkpoint-{}", args.max_steps);
+    }
+    return last;
+  };
+  const RankRun whole = run_chain("whole", false);
+  EXPECT_EQ(std::ssize(whole.losses), std::ssize(kChain) * kStepsOfALink);
+  expect_same_bits(whole, run_chain("shared", true), "1 -> 4 -> 2 -> 3");
 }
 
 // The most that this process held during `act`, beyond what it held before.

@@ -169,7 +169,11 @@ void TwoHosts::write_files() const {
   const fs::path agent = scratch_ / "reach";
   std::ofstream(agent) << "#!/bin/sh\n" << (has_sshd_ ? by_ssh : by_nsenter);
   fs::permissions(agent, fs::perms::owner_all);
-  std::ofstream(hostfile()) << fmt::format("{} slots=1\n{} slots=1\n", kHostA, kHostB);
+  give_slots(1);
+}
+
+void TwoHosts::give_slots(int slots) const {
+  std::ofstream(hostfile()) << fmt::format("{} slots={}\n{} slots={}\n", kHostA, slots, kHostB, slots);
 }
 
 // A daemon a host, which ends with the host's processes. One key is the hosts' and the user's.

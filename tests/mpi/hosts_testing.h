@@ -36,6 +36,7 @@ class TwoHosts {
   std::vector<std::string> words_at_start(const std::vector<std::string>& words) const;
   static constexpr const char* kEnter = "/usr/bin/nsenter";
   std::filesystem::path hostfile() const { return scratch_ / "hosts"; }
+  void give_slots(int slots) const;  // to each host, for so many ranks; one unless said
   // The second host's name to mpirun.
   static constexpr const char* kSecond = "10.77.2.2";
   // "ssh" or "nsenter".

@@ -109,6 +109,31 @@ TEST_F(MpiBytes, AreWhatThePlanAndTheLiteratureSay) {
   }
 }
 
+// Of two micro-batches the first exchanges nothing where gradients are whole; from stage 2 on each scatters its own, and stage 3
+// gathers weights for each.
+TEST_F(MpiBytes, CountMicroBatches) {
+  constexpr int64_t kRanks = 3;
+  const int64_t once = weights_bytes() * (kRanks - 1) / kRanks;  // weights or gradients to or from all
+  const std::vector<std::string> accumulated = {"--gradient_accumulation_steps", "2"};
+  for (const int64_t stage : {0, 1, 2, 3}) {
+    SCOPED_TRACE(fmt::format("stage {}", stage));
+    const std::vector<int64_t> few = sent_in(2, kRanks, stage, accumulated);
+    const std::vector<int64_t> more = sent_in(2 + kSteps, kRanks, stage, accumulated);
+    const int64_t in_plan = planned(kRanks, stage, accumulated);
+    EXPECT_EQ(more.at(0) - few.at(0), kSteps * in_plan);
+    const int64_t for_the_first = in_plan - planned(kRanks, stage);
+    if (stage < 2) {
+      EXPECT_EQ(for_the_first, 0);
+    } else if (stage == 2) {
+      EXPECT_NEAR(static_cast<double>(for_the_first), static_cast<double>(once), once / 50.)
+          << "but for padding";
+    } else {
+      EXPECT_GT(for_the_first, 2 * once);
+      EXPECT_LE(for_the_first, 3 * once + once / 50) << "gathers in forward and backward, and the scatter";
+    }
+  }
+}
+
 // Adafactor's sums are in the plan, too.
 TEST_F(MpiBytes, CountAdafactorsSums) {
   constexpr int64_t kRanks = 3;

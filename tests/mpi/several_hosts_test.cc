@@ -43,10 +43,10 @@ class SeveralHosts : public CliTest {
     return words;
   }
 
+  // As many ranks as the hosts have slots.
   StartedProgram start_on_hosts(const std::string& output, const std::vector<std::string>& more,
                                 const std::vector<std::string>& of_launch = {}) const {
-    std::vector<std::string> words = {SHOEHORN_PROGRAM,   "launch", "--hostfile", hosts_->hostfile().string(),
-                                      "--nproc_per_node", "2"};
+    std::vector<std::string> words = {SHOEHORN_PROGRAM, "launch", "--hostfile", hosts_->hostfile().string()};
     words.insert(words.end(), of_launch.begin(), of_launch.end());
     for (const std::string& word : train(output, more)) words.push_back(word);
     return {hosts_->words_at_start(words), directory_.path(), {}, TwoHosts::kEnter};
@@ -58,15 +58,16 @@ class SeveralHosts : public CliTest {
     const ProgramRun run = start_on_hosts(output, more).wait();
     EXPECT_EQ(run.exit_code, 0) << run.output << run.error;
     EXPECT_TRUE(contains(run.output, " within its host and ")) << "what it sends is told by link";
-    EXPECT_TRUE(contains(run.output, " between hosts by rank 0")) << run.output;
+    EXPECT_TRUE(contains(run.output, " between hosts by rank ")) << run.output;
     return hosts_->bytes_on_link() - before;
   }
 
-  // Of a rank, between hosts.
-  int64_t planned_bytes_of_a_step(const std::vector<std::string>& more) const {
+  // Between hosts, by a rank that sends there.
+  int64_t planned_bytes_of_a_step(int ranks_per_host, const std::vector<std::string>& more) const {
     std::vector<std::string> words = train("planned", more);
     words[0] = "plan";
-    words.insert(words.end(), {"--world_size", "2", "--ranks_per_host", "1", "--json"});
+    words.insert(words.end(), {"--world_size", std::to_string(2 * ranks_per_host), "--ranks_per_host",
+                               std::to_string(ranks_per_host), "--json"});
     const ProgramRun run = this->run(words);
     EXPECT_EQ(run.exit_code, 0) << run.error;
     return nlohmann::json::parse(run.output).at("sent_by_link").at("between_hosts_bytes").get<int64_t>();
@@ -82,26 +83,43 @@ class SeveralHosts : public CliTest {
 // with the headers of packets, acknowledgements and small messages.
 TEST_F(SeveralHosts, TrainAsOneHostDoes) {
   constexpr int64_t kFewSteps = 2, kSteps = 20;
-  for (const char* stage : {"0", "3"}) {
-    SCOPED_TRACE(fmt::format("stage {}, reached by {}", stage, hosts_->way_to_hosts()));
-    const std::vector<std::string> method = {"--zero_stage",    stage, "--zero_persistence_threshold", "0",
-                                             "--logging_steps", "100"};
+  struct Method {
+    std::string name;
+    int ranks_per_host;
+    int senders;  // ranks that send to the other host
+    std::vector<std::string> words;
+    std::vector<std::string> on_one_host = {};  // more: what two hosts say by themselves
+  };
+  // A ring goes from host to host once each way. Groups share within a host, so that each rank has its replica on the other.
+  const std::vector<Method> methods = {
+      {"ddp", 1, 2, {"--zero_stage", "0"}},
+      {"states", 1, 2, {"--zero_stage", "1"}},
+      {"gradients", 1, 2, {"--zero_stage", "2"}},
+      {"weights", 1, 2, {"--zero_stage", "3"}},
+      {"hybrid", 2, 4, {"--fsdp", "hybrid_shard"}, {"--zero_group_size", "2"}}};
+  for (const Method& method : methods) {
+    SCOPED_TRACE(fmt::format("{}, reached by {}", method.name, hosts_->way_to_hosts()));
+    hosts_->give_slots(method.ranks_per_host);
+    std::vector<std::string> always = method.words;
+    always.insert(always.end(), {"--zero_persistence_threshold", "0", "--logging_steps", "100"});
     const auto with_steps = [&](int64_t steps) {
-      std::vector<std::string> words = method;
+      std::vector<std::string> words = always;
       words.insert(words.end(), {"--save_strategy", "no", "--max_steps", std::to_string(steps)});
       return words;
     };
-    std::vector<std::string> words = {"launch", "--nproc_per_node", "2"};
-    for (const std::string& word : train(std::string("one-host-") + stage, with_steps(kSteps)))
+    std::vector<std::string> words = {"launch", "--nproc_per_node",
+                                      std::to_string(2 * method.ranks_per_host)};
+    for (const std::string& word : train("one-host-" + method.name, with_steps(kSteps)))
       words.push_back(word);
+    words.insert(words.end(), method.on_one_host.begin(), method.on_one_host.end());
     const ProgramRun one = run(words);
     ASSERT_EQ(one.exit_code, 0) << one.output << one.error;
-    const std::string two_hosts = std::string("two-hosts-") + stage;
-    const int64_t few = link_bytes_of(std::string("few-steps-") + stage, with_steps(kFewSteps));
+    const std::string two_hosts = "two-hosts-" + method.name;
+    const int64_t few = link_bytes_of("few-steps-" + method.name, with_steps(kFewSteps));
     const int64_t all = link_bytes_of(two_hosts, with_steps(kSteps));
     EXPECT_TRUE(read_text_file(path(two_hosts) / "model.safetensors") ==
-                read_text_file(path(std::string("one-host-") + stage) / "model.safetensors"));
-    const int64_t planned = 2 * planned_bytes_of_a_step(method);  // of both ranks
+                read_text_file(path("one-host-" + method.name) / "model.safetensors"));
+    const int64_t planned = method.senders * planned_bytes_of_a_step(method.ranks_per_host, always);
     // Packets are as large as the moment permits: headers and acknowledgements are up to a tenth of a run, and may be all
     // of one run and none of the other.
     EXPECT_GE(all - few, (kSteps - kFewSteps) * planned - few / 10);
@@ -143,7 +161,7 @@ TEST_F(SeveralHosts, WaitForASlowLink) {
   const auto begin = std::chrono::steady_clock::now();
   link_bytes_of("slow", steps);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  const auto bytes = static_cast<double>(10 * planned_bytes_of_a_step({}));  // either way
+  const auto bytes = static_cast<double>(10 * planned_bytes_of_a_step(1, {}));  // either way
   EXPECT_GE(seconds, (bytes - TwoHosts::kBurstBytes) * 8 / kBitsPerSecond);
   EXPECT_GT(bytes, 2 * TwoHosts::kBurstBytes) << "there is something to wait for";
   EXPECT_TRUE(read_text_file(path("slow") / "model.safetensors") ==
