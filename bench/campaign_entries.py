@@ -115,6 +115,16 @@ def lowest(rung):
     return Entry(f"lowest_{rung}", f"build/shoehorn bench ladder --rungs {rung} --steps 3 --json", 2, 6, ("build/shoehorn",))
 
 
+def choices():
+    """Of docs/choosing.md: every technique in one sitting, each in processes of its own, in turns."""
+    rungs = (
+        "batch_4,accumulation,checkpointing,adafactor,8bit,fp16,bf16,bf16_no_master,bf16_lora,layer_major,layer_major_update,"
+        "exact,exact_bf16,exact_bf16_8bit,exact_bf16_8bit_no_master"
+    )
+    command = f"build/shoehorn bench ladder --rungs {rungs} --steps 3 --repeats 1 --json"
+    return Entry("choices", command, 12, 10, ("build/shoehorn",))
+
+
 def plan(name, flags):
     command = "build/shoehorn plan --model_name_or_path bert-large --max_seq_length 512 --per_device_train_batch_size 4"
     return Entry(f"plan_{name}", f"{command} {flags} --json".replace("  ", " "), 0.1, 2, ("build/shoehorn",))
@@ -197,6 +207,7 @@ ENTRIES = [
     *(ladder(rung) for rung in LADDER_OF_THE_GUIDES),
     *(ladder(rung) for rung in LADDER_BESIDE),
     *(lowest(rung) for rung in LOWEST),
+    choices(),
     Entry(
         "recompute",
         "build/shoehorn bench ladder --model bert-base --rungs accumulation,checkpointing --steps 4 --json",

@@ -48,12 +48,6 @@ def times(records, above, below, digits=2):
     return number(r.median_ratio_over_campaigns(records, above, below), digits)
 
 
-def times_beside(records, others, numbers_of, digits=2):
-    """The median over the campaigns that have both of the ratio of one entry's median to another's."""
-    value = r.median_ratio_of_entries(records, others, numbers_of)
-    return number(value, digits)
-
-
 def newest(records):
     """The output of the last run of the last campaign: for words, never for numbers."""
     return r.outputs(records[-1])[-1]
@@ -110,6 +104,16 @@ def value_at(part, path):
 def of_rung(*path, at=0):
     """The number at a path of keys below the rung; a rung that was not measured has none."""
     return lambda record: [value_at(rung_of(output, at), path) for output in r.outputs(record)]
+
+
+def of_named_rung(name, *path):
+    """The same of the rung of a name."""
+
+    def numbers(record):
+        rungs = [{rung["name"]: rung for rung in output["rungs"]}.get(name) for output in r.outputs(record)]
+        return [value_at(rung, path) if rung else None for rung in rungs]
+
+    return numbers
 
 
 def prediction_error(record):

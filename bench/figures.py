@@ -18,8 +18,7 @@ import recompute_budget
 import records as r
 from figure_numbers import (
     MIB, Machine, at_path, benchmark_names, count_runs, deviations, keys_in, middle, newest, number, of_any_benchmark, of_arena, of_benchmark, of_build, of_case, of_rounds,
-    of_rung, of_seeds, of_side, of_state, of_steps, prediction_error, processes_of_ladder, setting_of, shown, span, times,
-    times_beside,
+    of_named_rung, of_rung, of_seeds, of_side, of_state, of_steps, prediction_error, processes_of_ladder, setting_of, shown, span, times,
 )  # fmt: skip
 
 
@@ -272,31 +271,32 @@ def lowest_table(machine):
 
 # A technique of the guides: its rung of the ladder, and the rung without it.
 CHOICES = (
-    ("Gradient accumulation, 1 × 4 for 4", "ladder_accumulation", "ladder_batch_4"),
-    ("Gradient checkpointing", "ladder_checkpointing", "ladder_accumulation"),
-    ("bf16", "ladder_bf16", "ladder_batch_4"),
-    ("fp16", "ladder_fp16", "ladder_batch_4"),
-    ("8-bit AdamW", "ladder_8bit", "ladder_batch_4"),
-    ("Adafactor", "ladder_adafactor", "ladder_batch_4"),
-    ("torch.compile, beside bf16", "ladder_bf16_compile", "ladder_bf16"),
-    ("Every exact technique", "lowest_exact", "ladder_batch_4"),
-    ("Every exact technique, and bf16", "lowest_exact_bf16", "ladder_batch_4"),
-    ("The same, and 8-bit AdamW", "lowest_exact_bf16_8bit", "ladder_batch_4"),
-    ("The same, without masters", "lowest_exact_bf16_8bit_no_master", "ladder_batch_4"),
+    ("Gradient accumulation, 1 × 4 for 4", "accumulation", "batch_4"),
+    ("Gradient checkpointing", "checkpointing", "accumulation"),
+    ("Layer-major accumulation", "layer_major", "accumulation"),
+    ("Update in the backward, beside layer-major", "layer_major_update", "layer_major"),
+    ("bf16", "bf16", "batch_4"),
+    ("bf16 without masters, beside bf16", "bf16_no_master", "bf16"),
+    ("fp16", "fp16", "batch_4"),
+    ("8-bit AdamW", "8bit", "batch_4"),
+    ("Adafactor", "adafactor", "batch_4"),
+    ("LoRA of rank 8, beside bf16", "bf16_lora", "bf16"),
+    ("Every exact technique", "exact", "batch_4"),
+    ("Every exact technique, and bf16", "exact_bf16", "batch_4"),
+    ("The same, and 8-bit AdamW", "exact_bf16_8bit", "batch_4"),
+    ("The same, without masters", "exact_bf16_8bit_no_master", "batch_4"),
 )
-CHOICE_ENTRIES = tuple(dict.fromkeys(name for _, with_it, without in CHOICES for name in (without, with_it)))
 
 
 def choices_table(machine):
     rows = []
     for label, with_it, without in CHOICES:
-        row = [label]
-        for path in (("samples_per_second",), ("memory", "training_bytes")):
-            row.append(times_beside(machine.of(with_it), machine.of(without), of_rung("ours", *path)))
-        campaigns = {record["campaign"] for record in machine.of(with_it)} & {record["campaign"] for record in machine.of(without)}
-        if campaigns:
-            rows.append([*row, str(len(campaigns))])
-    return ("method", "speed, times", "memory, times", "campaigns"), rows
+        numbers = [
+            times(machine.of("choices"), of_named_rung(with_it, "ours", *path), of_named_rung(without, "ours", *path))
+            for path in (("samples_per_second",), ("memory", "training_bytes"))
+        ]
+        rows.append([label, *numbers])
+    return ("method", "speed, times", "memory, times"), rows
 
 
 def recompute_table(machine):
@@ -780,7 +780,7 @@ FIGURES = [
     Figure("vocabulary_loss", tuple(VOCABULARY_LOSSES), vocabulary_loss_table),
     Figure("ladder", LADDER, ladder_table, ladder_footnote),
     Figure("lowest", LOWEST, lowest_table),
-    Figure("choices", CHOICE_ENTRIES, choices_table),
+    Figure("choices", ("choices",), choices_table),
     Figure("recompute", ("recompute",), recompute_table),
     Figure("text", TEXTS, text_table),
     Figure("loaded", ("loaded_bert_base",), loaded_table),

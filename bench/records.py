@@ -107,16 +107,5 @@ def median_ratio_over_campaigns(records, above, below):
     return statistics.median(ratios) if ratios else None
 
 
-def median_ratio_of_entries(records, others, numbers_of):
-    """The median over the campaigns of both entries of (one's median) / (the other's): of what ran in one sitting."""
-    beside = {record["campaign"]: known(numbers_of(record)) for record in others}
-    ratios = [
-        statistics.median(mine) / statistics.median(theirs)
-        for record in records
-        if (mine := known(numbers_of(record))) and (theirs := beside.get(record["campaign"]))
-    ]
-    return statistics.median(ratios) if ratios else None
-
-
 def known(numbers):
     return [number for number in numbers if number is not None]

@@ -31,6 +31,12 @@ int64_t budget_between(const json& frontier, int64_t parts, int64_t all) {
   return least + (most - least) * parts / all;
 }
 
+// How many budgets are trained within: SHOEHORN_FIT_BUDGETS in the environment, or a few.
+int number_of_budgets() {
+  const char* asked = std::getenv("SHOEHORN_FIT_BUDGETS");
+  return asked == nullptr ? 5 : std::atoi(asked);
+}
+
 class CliFit : public CliTest {
  protected:
   // Times are lower bounds, whatever the user of this machine has calibrated.
@@ -113,13 +119,13 @@ TEST_F(CliFit, TheFlagsTakeWhatIsSaid) {
 
 // Of batches that make a process twice as large as it is without.
 TEST_F(CliFit, WhatTrainsStaysWithinRisingBudgets) {
-  constexpr int kBudgets = 5;
+  const int budgets = number_of_budgets();
   directory_.write("train.csv", labelled_csv(8192, 4));
   const std::vector<std::string> how = {"--effective_batch_size", "8192"};
   const json frontier = fit(how)["frontier"];
   ASSERT_GT(budget_between(frontier, 1, 1), budget_between(frontier, 0, 1) + 8 * kProcessTolerance);
-  for (int i = 0; i < kBudgets; ++i) {
-    const int64_t budget = budget_between(frontier, i, kBudgets - 1) + kProcessTolerance / 4;
+  for (int i = 0; i < budgets; ++i) {
+    const int64_t budget = budget_between(frontier, i, budgets - 1) + kProcessTolerance / 4;
     const json chosen = fit_within(budget, how)["chosen"];
     ASSERT_FALSE(chosen.is_null());
     const ProgramRun trained = run(joined({"train"}, chosen["flags"].get<std::vector<std::string>>()));
@@ -127,6 +133,29 @@ TEST_F(CliFit, WhatTrainsStaysWithinRisingBudgets) {
     expect_peak_below(trained, with_tolerance(budget), chosen["added_flags"].dump());
     std::filesystem::remove_all(output());
   }
+}
+
+// What is recomputed is chosen anew for each budget: none of the sets changes a bit of what is trained.
+TEST_F(CliFit, WhatIsChosenOfExactChangesHasTheBitsOfTheRunAsAskedFor) {
+  constexpr int kBudgets = 4;
+  directory_.write("train.csv", labelled_csv(2048, 4));
+  const std::vector<std::string> how = {
+      "--per_device_train_batch_size", "1024", "--allow", "exact", "--max_steps", "4"};
+  const json frontier = fit(how)["frontier"];
+  const auto trained = [&](const json& flags) {
+    std::filesystem::remove_all(output());
+    const ProgramRun run = this->run(joined({"train"}, flags.get<std::vector<std::string>>()));
+    EXPECT_EQ(run.exit_code, 0) << run.error;
+    return read_text_file(output() / "model.safetensors");
+  };
+  std::set<json> chosen;
+  for (int i = 0; i < kBudgets; ++i) {
+    const int64_t budget = budget_between(frontier, i, kBudgets - 1) + kProcessTolerance / 4;
+    chosen.insert(fit_within(budget, how)["chosen"]["flags"]);
+  }
+  EXPECT_GE(chosen.size(), 3U) << json(chosen);
+  const std::string as_asked = trained(frontier[0]["flags"]);
+  for (const json& flags : chosen) EXPECT_TRUE(trained(flags) == as_asked) << flags;
 }
 
 TEST_F(CliFit, BelowTheLeastBudgetNothingFitsAndAtItSomethingDoes) {

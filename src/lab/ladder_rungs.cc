@@ -10,8 +10,9 @@ std::vector<LadderRung> build_ladder() {
   const Flags batch_4 = {"--per_device_train_batch_size", "4"};
   const Flags batch_1_times_4 = {"--per_device_train_batch_size", "1", "--gradient_accumulation_steps", "4"};
   const Flags checkpointing = batch_1_times_4 + Flags{"--gradient_checkpointing"};
-  const Flags exact = checkpointing + Flags{"--accumulation_order", "layer_major", "--update_in_backward",
-                                            "--max_grad_norm", "0"};
+  const Flags layer_major = {"--accumulation_order", "layer_major"};
+  const Flags update_in_backward = {"--update_in_backward", "--max_grad_norm", "0"};
+  const Flags exact = checkpointing + layer_major + update_in_backward;
   const Flags fp16 = {"--fp16"};
   const Flags bf16 = {"--bf16"};
   const Flags no_masters = {"--master_weights", "none"};
@@ -48,6 +49,12 @@ std::vector<LadderRung> build_ladder() {
         checkpointing + bf16 + adamw_8bit}},
       {{"bf16_checkpointing_8bit_embeddings", "1 x 4, checkpointing, bf16, 8-bit AdamW (embeddings 8)",
         checkpointing + bf16 + adamw_8bit_all}},
+
+      {{"layer_major", "1 x 4, layer-major", batch_1_times_4 + layer_major}},
+      {{"layer_major_update", "1 x 4, layer-major, update in the backward",
+        batch_1_times_4 + layer_major + update_in_backward}},
+      {{"bf16_no_master", "batch 4, bf16 without masters", batch_4 + bf16 + no_masters}},
+      {{"bf16_lora", "batch 4, bf16, LoRA of rank 8", batch_4 + bf16 + Flags{"--lora_rank", "8"}}},
 
       {{"exact", "all exact techniques", exact}},
       {{"exact_bf16", "all exact techniques, bf16", exact + bf16}},

@@ -148,6 +148,7 @@ def example_output(name):
     saves = [(f"save_safetensors/MiB:{mib}/checksum:{on}/real_time", {"real_time": 10.0 + on}) for mib in (256, 1024) for on in (0, 1)]
     return {
         "limits": {**ENVIRONMENT, "bytes_per_second": 1e10, "arithmetic_peaks": [{"name": "FMA", "measured": True, "flops_all_threads": 1e11}]},
+        "choices": {"repeats": 1, "rungs": [rung("batch_4", 2.0), rung("bf16", 1.0)]},
         "recompute": {"repeats": 1, "rungs": [rung("accumulation", 2.0), rung("checkpointing", 3.0)]},
         "data_wait": {"train_runtime": 5.0, "train_data_wait_share": 0.00001},
         "products": google(("forward/fp32/768/768/real_time", {"FLOP/s": 1e11}), ("forward/bf16/768/768/real_time", {"FLOP/s": 1e11})),
@@ -295,6 +296,8 @@ class Tables(unittest.TestCase):
         for expected in (
             "| 1 × 4, ladder_fp16 * | 2 / 1 | 2.000 | 2.000 | 1.00 | 1,024 | 1,024 | 1.00 | 1.0 | 3 | 3 |",
             "\\* The Trainer runs fp32: fp16 is skipped; or it runs without --optim_args embedding_bits=8.",
+            "| bf16 | 2.00 | 1.00 |",
+            "| 8-bit AdamW | – | – |",
             "| the same, every layer recomputed | 3.00 | 1.50 |",
             "| beside two busy loops | 2.00 | 2.00 | 1.00 | 0.90 | 0.90 |",
             "| 300,000 spins | 0.5000 | 1.00 | 0.5000 | 1.00 |",
