@@ -214,32 +214,74 @@ TEST(VocabularyLoss, AnomaliesAreFound) {
   }
 }
 
+constexpr int64_t kWidth = 64;
+
+// A language model of one table, tied or with a head of its own.
+ToyTokenModel table_model(int64_t entries, int64_t width, HeadWeight head_weight) {
+  return {LabelKind::kToken, [=](ModelBuilder& builder) {
+            builder.set_region(-1, Component::kEmbeddings);
+            const Tensor table = embedding_table(builder, "table", entries, width, 0.5F);
+            const Tensor x = builder.embedding(table, builder.input(BatchColumn::kInputIds));
+            builder.set_region(-1, Component::kHead);
+            if (head_weight == HeadWeight::kTied) return builder.linear(x, table);
+            return builder.linear(x, embedding_table(builder, "head", entries, width, 0.5F));
+          }};
+}
+
+int64_t transient_bytes(const ToyTokenModel& model, int64_t tokens, const StepOptions& step = {}) {
+  SessionOptions options;
+  options.step = step;
+  options.train = {tokens, 8, tokens};
+  options.backend = make_backend(kDefaultBackend, 2);
+  const Session session(model, options);
+  return session.plan().device().transient_bytes;
+}
+
 // The step's memory does not grow with N · V: the logits of 2,048 tokens of 49,152 entries are 384 MiB.
 TEST(VocabularyLoss, ThePlanHasNoLogits) {
   constexpr int64_t kEntries = 49'152;
-  const ToyTokenModel model(LabelKind::kToken, [](ModelBuilder& builder) {
-    builder.set_region(-1, Component::kEmbeddings);
-    const Tensor table = embedding_table(builder, "table", kEntries, 64, 0.5F);
-    const Tensor x = builder.embedding(table, builder.input(BatchColumn::kInputIds));
-    builder.set_region(-1, Component::kHead);
-    return builder.linear(x, table);
-  });
-  const auto transient_bytes = [&](int64_t tokens, const StepOptions& step) {
-    SessionOptions options;
-    options.step = step;
-    options.train = {tokens, 8, tokens};
-    options.backend = make_backend(kDefaultBackend, 2);
-    const Session session(model, options);
-    return session.plan().device().transient_bytes;
-  };
-  constexpr int64_t kTable = kEntries * 64 * 4;
+  const ToyTokenModel model = table_model(kEntries, kWidth, HeadWeight::kTied);
+  constexpr int64_t kTable = kEntries * kWidth * 4;
   constexpr int64_t kWorkspace = int64_t{128} << 20;
-  const int64_t fused = transient_bytes(2048, {});
+  const int64_t fused = transient_bytes(model, 2048);
   // Besides: the gradient of the table, and the tokens' rows and their gradients.
-  EXPECT_LE(fused, kWorkspace + kTable + 2 * 2048 * 64 * 4 + 2048 * 64);
-  EXPECT_GT(transient_bytes(2048, skipping({}, "fuse_vocabulary_loss")), 2048 * kEntries * 4);
+  EXPECT_LE(fused, kWorkspace + kTable + 2 * 2048 * kWidth * 4 + 2048 * 64);
+  EXPECT_GT(transient_bytes(model, 2048, skipping({}, "fuse_vocabulary_loss")), 2048 * kEntries * 4);
   // More tokens take their rows, and 16 bytes each.
-  EXPECT_LE(transient_bytes(8192, {}) - fused, 6144 * (2 * 64 * 4 + 16) + 4096);
+  EXPECT_LE(transient_bytes(model, 8192) - fused, 6144 * (2 * kWidth * 4 + 16) + 4096);
+}
+
+// From 32k to 256k entries: what fills the workspace depends on them, its bound does not.
+TEST(VocabularyLoss, EveryVocabularyHasTheSameBound) {
+  constexpr int64_t kWorkspace = int64_t{128} << 20;
+  constexpr int64_t kModelWidth = 896;
+  const auto backend = make_backend(kDefaultBackend, 2);
+  const auto workspace = [&](int64_t entries, bool frozen_head, Precision precision) {
+    StepOptions step;
+    step.precision = precision;
+    if (frozen_head) step.freeze = {"head"};
+    const HeadWeight head = frozen_head ? HeadWeight::kOwn : HeadWeight::kTied;
+    const BatchCapacity capacity{2048, 8, 2048};
+    const ProgramFamily family =
+        build_programs(table_model(entries, kModelWidth, head), RunKind::kTrain, capacity, {}, step);
+    int64_t bytes = -1;
+    for (const Node& node : family.programs[0].nodes()) {
+      if (std::string_view(op_info(node.kind).name).starts_with("linear_cross_entropy"))
+        bytes = std::max(bytes, backend->workspace_bytes(family.programs[0], node));
+    }
+    return bytes;
+  };
+  for (const Precision precision : {Precision::kFloat32, Precision::kBfloat16}) {
+    for (const bool frozen_head : {false, true}) {
+      SCOPED_TRACE(fmt::format("{}, {}", precision == Precision::kFloat32 ? "fp32" : "bf16",
+                               frozen_head ? "frozen head" : "trained table"));
+      for (const int64_t entries : {32'768, 65'536, 151'936, 262'144}) {
+        const int64_t bytes = workspace(entries, frozen_head, precision);
+        EXPECT_GT(bytes, 0) << entries;
+        EXPECT_LE(bytes, kWorkspace) << entries;
+      }
+    }
+  }
 }
 
 // What is planned for a machine that is not here is enough for this one.

@@ -7,6 +7,7 @@
 #include "arguments/block_arguments.h"
 #include "base/error.h"
 #include "base/format.h"
+#include "base/now_seconds.h"
 #include "base/plural.h"
 #include "cli/loading_progress.h"
 #include "io/file.h"
@@ -327,9 +328,23 @@ TextTask load_own_task(TrainingArguments& args, ModelSource& source, bool gives_
 
 }  // namespace
 
+std::string hint_at_dataset_cache(int32_t ranks, double loading_seconds) {
+  constexpr double kLong = 10;
+  if (ranks == 1 || loading_seconds < kLong) return {};
+  return fmt::format(
+      "dataset_cache: each of {} ranks has tokenized all texts, in {}, and holds their tokens; with --dataset_cache DIR the "
+      "first does it for all\n",
+      ranks, format_seconds(loading_seconds));
+}
+
 TextTask load_text_task(TrainingArguments& args, ModelSource& source, bool gives_length,
                         Communicator* ranks) {
-  if (ranks == nullptr || args.dataset_cache.empty()) return load_own_task(args, source, gives_length);
+  if (ranks == nullptr || args.dataset_cache.empty()) {
+    const double begin = now_seconds();
+    TextTask task = load_own_task(args, source, gives_length);
+    if (ranks != nullptr) task.notices += hint_at_dataset_cache(ranks->size(), now_seconds() - begin);
+    return task;
+  }
   std::optional<TextTask> made;
   work_on_main_rank(*ranks, [&] { made = load_own_task(args, source, gives_length); });
   if (made) return *std::move(made);

@@ -36,6 +36,9 @@ struct TextTask {
 TextTask load_text_task(TrainingArguments& args, ModelSource& source, bool gives_length,
                         Communicator* ranks = nullptr);
 
+// A line for people, where several ranks have each read all texts and that took long.
+std::string hint_at_dataset_cache(int32_t ranks, double loading_seconds);
+
 // Reduces args.max_seq_length to the longest text that model and tokenizer take; a null tokenizer has no
 // limit. Returns a notice if the user had set the length (as run_glue does), else nothing.
 std::string fit_max_seq_length(TrainingArguments& args, const Model& model, const Tokenizer* tokenizer,

@@ -123,6 +123,22 @@ Alternatives with_bytes_a_parameter(double bytes, const Flags& flags = {},
   return run.alternatives(static_cast<int64_t>(bytes * static_cast<double>(run.parameters())), scope);
 }
 
+// Stages below that of the run hold more; those above it hold less.
+TEST(MemoryAlternatives, OnlyStagesThatShareMoreAreLookedInto) {
+  constexpr double kStateOfTwoRanksAndMore = 10.5;  // of the 16 bytes: with the states of AdamW shared by two
+  const Alternatives found =
+      with_bytes_a_parameter(kStateOfTwoRanksAndMore, {"--world_size", "2", "--zero_stage", "2"});
+  const auto tries = [&](const std::string& flag) {
+    return std::ranges::any_of(found.tried,
+                               [&](const std::string& flags) { return flags.starts_with(flag); });
+  };
+  EXPECT_TRUE(tries("--zero_stage 3"));
+  EXPECT_FALSE(tries("--zero_stage 1"));
+  EXPECT_FALSE(any_has(found.fitting, "--zero_stage 1"));
+  const Alternatives of_all = with_bytes_a_parameter(kStateOfTwoRanksAndMore, {"--world_size", "2"});
+  EXPECT_TRUE(any_has(of_all.fitting, "--zero_stage 1"));
+}
+
 TEST(MemoryAlternatives, RecomputeOfFewerLayersBecomesThatOfAll) {
   BertConfig config = tiny_bert(0.1F);
   config.num_hidden_layers = 4;

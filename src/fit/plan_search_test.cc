@@ -395,8 +395,8 @@ TEST_F(PlanSearchTest, ASearchThatIsCutShortFindsWhatFitsInItsSmallestForm) {
   EXPECT_LT(whole.front().step_seconds, cut.front().step_seconds);
 }
 
-// Smaller micro-batches that keep everything are as fast: whole batches are not recomputed to fit as well.
-TEST_F(PlanSearchTest, NothingIsRecomputedWhereSmallerMicroBatchesKeepAllAndAreAsFast) {
+// Beside what tells whether the form can fit.
+TEST_F(PlanSearchTest, WhatIsSlowerAsItIsThanWhatFitsIsNotRecomputed) {
   FitCandidate bf16 = asked_;
   bf16.arguments.bf16 = true;
   bf16.flags = {"--bf16"};
@@ -411,20 +411,19 @@ TEST_F(PlanSearchTest, NothingIsRecomputedWhereSmallerMicroBatchesKeepAllAndAreA
       {.budget_bytes = whole - (int64_t{1} << 20), .overhead_bytes = kOverhead, .limits = kMachine});
   const FormResult result = search.find_in_form(bf16, allowed);
   ASSERT_FALSE(result.fitting.empty());
-  EXPECT_LT(result.fitting.front().run.arguments.per_device_train_batch_size, 8);
-  for (const PlannedCandidate& plan : result.fitting)
-    EXPECT_TRUE(plan.run.arguments.activation_budget.empty());
-}
-
-TEST_F(PlanSearchTest, ChangesThatAreNotAllowedAreNotChosenWithAnAllowedOne) {
-  const FitSpace no_numerics{{MathsChange::kExact, MathsChange::kRounding, MathsChange::kAdapters}};
-  const FitResult result = find(int64_t{1} << 40, no_numerics);
-  const auto is_kept = [&](const PlannedCandidate& plan) {
-    return !plan.run.arguments.bf16 && plan.run.arguments.optim == asked_.arguments.optim;
-  };
-  ASSERT_FALSE(is_kept(result.least.at(MathsChange::kAdapters)));
-  EXPECT_TRUE(std::all_of(result.fitting.begin(), result.fitting.end(), is_kept));
-  EXPECT_TRUE(std::all_of(result.frontier.begin(), result.frontier.end(), is_kept));
+  const PlannedCandidate& best = result.fitting.front();
+  EXPECT_LT(best.run.arguments.per_device_train_batch_size, 8);
+  EXPECT_FALSE(best.run.arguments.gradient_checkpointing);
+  for (const PlannedCandidate& plan : result.fitting) {
+    FitCandidate whole_form = plan.run;
+    if (std::erase(whole_form.flags, "--gradient_checkpointing") == 0 ||
+        plan.run.arguments.per_device_train_batch_size == 1)
+      continue;
+    whole_form.arguments.gradient_checkpointing = false;
+    PlanSearch as_it_is(*model_, options_of(), {.overhead_bytes = kOverhead, .limits = kMachine});
+    EXPECT_LT(as_it_is.explain(whole_form).fitting.front().step_seconds * 1.01, best.step_seconds)
+        << shell_words(plan.run.flags);
+  }
 }
 
 TEST_F(PlanSearchTest, ARunThatCannotBePlannedIsRefused) {
