@@ -372,6 +372,17 @@ TEST_F(PlanSearchTest, AFormIsSearchedWhereALargerChangeIsSlower) {
 }
 
 // LoRA may be allowed where bf16 is not: the least budget with both is no plan of this search.
+TEST_F(PlanSearchTest, ChangesThatAreNotAllowedAreNotChosenWithAnAllowedOne) {
+  const FitSpace no_numerics{{MathsChange::kExact, MathsChange::kRounding, MathsChange::kAdapters}};
+  const FitResult result = find(int64_t{1} << 40, no_numerics);
+  const auto is_kept = [&](const PlannedCandidate& plan) {
+    return !plan.run.arguments.bf16 && plan.run.arguments.optim == asked_.arguments.optim;
+  };
+  ASSERT_FALSE(is_kept(result.least.at(MathsChange::kAdapters)));
+  EXPECT_TRUE(std::all_of(result.fitting.begin(), result.fitting.end(), is_kept));
+  EXPECT_TRUE(std::all_of(result.frontier.begin(), result.frontier.end(), is_kept));
+}
+
 TEST_F(PlanSearchTest, ASearchThatIsCutShortFindsWhatFitsInItsSmallestForm) {
   const FitResult all = find(int64_t{1} << 40, {{MathsChange::kExact}});
   const int64_t least = all.least.at(MathsChange::kExact).process_bytes;
