@@ -42,7 +42,7 @@ TEST_F(CliBench, QuickLadder) {
   ASSERT_EQ(result.exit_code, 0) << result.error;
   EXPECT_EQ(result.error, "");
   const json ladder = read_json(path("ladder.json"));
-  ASSERT_EQ(ladder["rungs"].size(), 24U);
+  ASSERT_EQ(ladder["rungs"].size(), 28U);
   EXPECT_EQ(ladder["left_out"].size(), 0U);
   EXPECT_EQ(ladder["repeats"], 1);
   // torch.compile changes nothing on our side: one program, one measurement.

@@ -37,6 +37,7 @@ constexpr int64_t kMiB = int64_t{1} << 20;
 // and of many, processes have been seen to differ by 11 MiB.
 constexpr int64_t kProcessesDifferBy = 16 * kMiB;
 
+// Of the look at the tier above those that are allowed.
 constexpr double kMostSecondsAbove = 5;
 
 // Weights, their masters and what the optimizer keeps.
@@ -205,7 +206,8 @@ PlannedCandidate PlanSearch::plan_or_throw(const FitCandidate& run) {
   return added(planned_of(run));
 }
 
-// The orders, layer-major if that is worth it, and the update of one micro-batch size, each as it is. True if one fits: smaller micro-batches are no faster.
+// The orders, layer-major if that is worth it, and the update of one micro-batch size, each as it is. True if one fits: smaller
+// micro-batches are no faster.
 bool PlanSearch::plan_micro_batch(const FitCandidate& run, bool layer_major,
                                   std::vector<WholeForm>& too_large) {
   std::vector<FitCandidate> forms = {run};
@@ -258,8 +260,9 @@ bool PlanSearch::is_beaten_by_larger_change(const PlannedCandidate& whole) const
 
 bool PlanSearch::is_out_of_time() {
   const std::chrono::duration<double> since = std::chrono::steady_clock::now() - start_;
-  was_cut_short_ = was_cut_short_ || since.count() > options_.most_seconds_of_recompute;
-  return was_cut_short_;
+  const bool is_over = since.count() > options_.most_seconds_of_recompute;
+  was_cut_short_ = was_cut_short_ || is_over;
+  return is_over;
 }
 
 // Recomputes as little of what does not fit as the budget asks for, value by value; where that does not suffice, groups of
@@ -345,7 +348,7 @@ void PlanSearch::search_micro_batches(const FitCandidate& form) {
   for (const WholeForm& each : too_large) search_recompute(each.form, each.whole);
 }
 
-// The form with all that makes it smaller, in both orders: of many micro-batches either may hold less.
+// The form with all that makes it smaller but recomputation, in both orders: of many micro-batches either may hold less.
 std::vector<FitCandidate> PlanSearch::smallest_of(FitCandidate form) const {
   const FitSpace& space = options_.space;
   if (auto split = with_micro_batch(form, 1, space)) form = std::move(*split);
@@ -354,39 +357,56 @@ std::vector<FitCandidate> PlanSearch::smallest_of(FitCandidate form) const {
   if (auto ordered = with_layer_order(form, space)) orders.push_back(std::move(*ordered));
   for (FitCandidate& order : orders) {
     if (auto soon = with_update_in_backward(order, space)) order = std::move(*soon);
-    if (auto recomputed = with_recompute(order, 1, space)) order = std::move(*recomputed);
   }
   return orders;
 }
 
-// The run recomputes each layer. Longer segments keep fewer inputs and make more at once. Of n layers they keep an nth of the
-// inputs, so that none saves twice what those of two layers save.
-bool PlanSearch::may_fit_in_segments(const FitCandidate& run) {
-  const std::optional<PlannedCandidate> every = plan(run);
-  if (!every) return false;
-  if (fits(*every)) return true;
-  int64_t bytes_before = every->process_bytes;
+// Each layer recomputed, or as it is where that is not open.
+FitCandidate PlanSearch::with_every_layer(const FitCandidate& run) const {
+  return with_recompute(run, 1, options_.space).value_or(run);
+}
+
+// Whether a run whose every layer is recomputed in `every`, which does not fit, fits with longer segments. They keep fewer inputs
+// and make more at once. Of n layers they keep an nth of the inputs, so that none saves twice what those of two layers save.
+bool PlanSearch::may_fit_in_segments(const FitCandidate& run, const PlannedCandidate& every) {
+  int64_t bytes_before = every.process_bytes;
   for (int64_t layers = 2; layers <= kLongestSegment; ++layers) {
     const auto longer = with_recompute(run, layers, options_.space);
     const std::optional<PlannedCandidate> planned = longer ? plan(*longer) : std::nullopt;
     if (!planned || planned->process_bytes >= bytes_before) return false;
     if (fits(*planned)) return true;
-    const int64_t saved = every->process_bytes - planned->process_bytes;
-    if (layers == 2 && every->process_bytes - 2 * saved > options_.budget_bytes) return false;
+    const int64_t saved = every.process_bytes - planned->process_bytes;
+    if (layers == 2 && every.process_bytes - 2 * saved > options_.budget_bytes) return false;
     bytes_before = planned->process_bytes;
   }
   return false;
 }
 
+// Segments grow in the order that holds less with each layer recomputed.
 bool PlanSearch::may_fit(const FitCandidate& form) {
-  return std::ranges::any_of(smallest_of(form),
-                             [this](const FitCandidate& run) { return may_fit_in_segments(run); });
+  std::optional<PlannedCandidate> smallest;
+  FitCandidate run_of_smallest;
+  for (const FitCandidate& run : smallest_of(form)) {
+    const std::optional<PlannedCandidate> every = plan(with_every_layer(run));
+    if (!every) continue;
+    if (fits(*every)) return true;
+    if (smallest && smallest->process_bytes <= every->process_bytes) continue;
+    smallest = every;
+    run_of_smallest = run;
+  }
+  return smallest && may_fit_in_segments(run_of_smallest, *smallest);
 }
 
 // Whether it is worth looking for layer-major plans of a form: not where their smallest does not fit.
 bool PlanSearch::may_fit_layer_major(const FitCandidate& form) {
   const std::vector<FitCandidate> orders = smallest_of(form);
-  return orders.size() == 1 || may_fit_in_segments(orders.back());
+  if (orders.size() == 1) return true;
+  const std::optional<PlannedCandidate> layer_major = plan(with_every_layer(orders.back()));
+  if (!layer_major) return false;
+  if (fits(*layer_major)) return true;
+  const std::optional<PlannedCandidate> other = plan(with_every_layer(orders.front()));
+  const bool is_smaller = !other || layer_major->process_bytes < other->process_bytes;
+  return is_smaller && may_fit_in_segments(orders.back(), *layer_major);
 }
 
 FormResult PlanSearch::find_in_form(const FitCandidate& form, const std::set<MathsChange>& allowed) {
@@ -478,8 +498,7 @@ void PlanSearch::plan_smallest(const FitCandidate& asked) {
   for (const std::set<MathsChange>& scope : scopes) {
     space.allowed = scope;
     for (const FitCandidate& form : smallest_forms(asked)) {
-      std::vector<FitCandidate> orders = smallest_of(form);
-      std::move(orders.begin(), orders.end(), std::back_inserter(smallest));
+      for (const FitCandidate& order : smallest_of(form)) smallest.push_back(with_every_layer(order));
     }
   }
   space.allowed = allowed;

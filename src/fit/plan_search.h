@@ -159,9 +159,10 @@ class PlanSearch {
   void search_form(const PlannedCandidate& whole);
   void search_micro_batches(const FitCandidate& form);
   bool may_fit(const FitCandidate& form);
-  bool may_fit_in_segments(const FitCandidate& run);
+  bool may_fit_in_segments(const FitCandidate& run, const PlannedCandidate& every);
   bool may_fit_layer_major(const FitCandidate& form);
   std::vector<FitCandidate> smallest_of(FitCandidate form) const;
+  FitCandidate with_every_layer(const FitCandidate& run) const;
   std::vector<FitCandidate> smallest_forms(const FitCandidate& asked) const;
   bool plan_micro_batch(const FitCandidate& run, bool layer_major, std::vector<WholeForm>& too_large);
   void search_recompute(const FitCandidate& form, const PlannedCandidate& whole);
