@@ -99,11 +99,22 @@ def median_over_campaigns(records, numbers_of):
     return statistics.median(medians) if medians else None
 
 
-def median_ratio_over_campaigns(records, above, below):
-    """The median over campaigns of (median of above(record)) / (median of below(record)): a ratio of what ran in turns."""
-    ratios = [
-        statistics.median(a) / statistics.median(b) for record in records if (a := known(above(record))) and (b := known(below(record)))
+def ratios_of_campaigns(records, above, below):
+    """Of each campaign that has both: (median of above(record)) / (median of below(record)) over its records, which ran in one sitting."""
+    together = {}
+    for record in records:
+        together.setdefault(record["campaign"], []).append(record)
+    numbers = lambda of, ran: [number for record in ran for number in known(of(record))]
+    return [
+        statistics.median(a) / statistics.median(b)
+        for ran in together.values()
+        if (a := numbers(above, ran)) and (b := numbers(below, ran))
     ]
+
+
+def median_ratio_over_campaigns(records, above, below):
+    """The median over campaigns of their ratio."""
+    ratios = ratios_of_campaigns(records, above, below)
     return statistics.median(ratios) if ratios else None
 
 

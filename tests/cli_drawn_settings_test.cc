@@ -11,6 +11,7 @@
 
 #include "beside_program.h"
 #include "cli_support.h"
+#include "environment_count.h"
 #include "io/json_file.h"
 
 namespace shoehorn {
@@ -20,11 +21,10 @@ using namespace shoehorn::testing;
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-constexpr uint32_t kDraws = 24;
+constexpr int kDraws = 24;
 
-uint32_t number_of_draws() {
-  const char* given = std::getenv("SHOEHORN_DRAWS");
-  return given == nullptr ? kDraws : static_cast<uint32_t>(std::max(1, std::atoi(given)));
+int number_of_draws() {
+  return environment_count("SHOEHORN_DRAWS", kDraws);
 }
 
 // What a run is given, and an evaluation of what it saved.
@@ -199,10 +199,10 @@ void CliDrawnSettings::expect_all_planned(const DrawnSettings& settings, bool ot
 // Of 100 settings, 95 within a percent or 8 MiB, and all within two percent or 16 MiB.
 TEST_F(CliDrawnSettings, ProcessesTakeWhatIsPlanned) {
   if (kIsSanitized) GTEST_SKIP() << "a sanitizer takes memory of its own";
-  constexpr uint32_t kOthersEvery = 3;
+  constexpr int kOthersEvery = 3;
   std::map<std::string, int> seen;
-  for (uint32_t seed = 1; seed <= number_of_draws(); ++seed) {
-    std::mt19937 random(seed);
+  for (int seed = 1; seed <= number_of_draws(); ++seed) {
+    std::mt19937 random(static_cast<uint32_t>(seed));
     const DrawnSettings settings = drawn(random);
     expect_all_planned(settings, seed % kOthersEvery == 0,
                        "seed " + std::to_string(seed) + ", " + settings.text());

@@ -6,6 +6,7 @@
 
 #include "base/format.h"
 #include "cli_support.h"
+#include "environment_count.h"
 #include "fit/plan_search.h"
 #include "io/json_file.h"
 
@@ -29,12 +30,6 @@ int64_t budget_between(const json& frontier, int64_t parts, int64_t all) {
   const auto most = frontier.front()["process_peak_bytes"].get<int64_t>();
   const auto least = frontier.back()["process_peak_bytes"].get<int64_t>();
   return least + (most - least) * parts / all;
-}
-
-// How many budgets are trained within: SHOEHORN_FIT_BUDGETS in the environment, or a few.
-int number_of_budgets() {
-  const char* asked = std::getenv("SHOEHORN_FIT_BUDGETS");
-  return asked == nullptr ? 5 : std::atoi(asked);
 }
 
 class CliFit : public CliTest {
@@ -119,7 +114,7 @@ TEST_F(CliFit, TheFlagsTakeWhatIsSaid) {
 
 // Of batches that make a process twice as large as it is without.
 TEST_F(CliFit, WhatTrainsStaysWithinRisingBudgets) {
-  const int budgets = number_of_budgets();
+  const int budgets = environment_count("SHOEHORN_FIT_BUDGETS", 5, 2);
   directory_.write("train.csv", labelled_csv(8192, 4));
   const std::vector<std::string> how = {"--effective_batch_size", "8192"};
   const json frontier = fit(how)["frontier"];

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
-#include <cstdlib>
 #include <random>
 #include <set>
 #include <thread>
@@ -12,6 +11,7 @@
 #include "base/process.h"
 #include "beside_program.h"
 #include "cli_support.h"
+#include "environment_count.h"
 #include "io/checkpoint_directory.h"
 #include "rank_processes.h"
 
@@ -22,12 +22,6 @@ using namespace shoehorn::testing;
 namespace fs = std::filesystem;
 
 constexpr double kMostSecondsToEnd = kIsSanitized ? 60 : 10;
-
-// How many instants: SHOEHORN_RANK_KILLS in the environment, or a few.
-int number_of_kills() {
-  const char* asked = std::getenv("SHOEHORN_RANK_KILLS");
-  return asked == nullptr ? 5 : std::atoi(asked);
-}
 
 class CliRankKill : public CliTest {
  protected:
@@ -142,7 +136,7 @@ TEST_F(CliRankKill, TheRunGoesOnAsIfNothingHadHappened) {
   std::mt19937_64 random(11);
   std::uniform_real_distribution<double> delay(0, whole.count());
   int finished = 0, resumed = 0;
-  for (int kills = 0; kills < number_of_kills() && !HasFailure();) {
+  for (int kills = 0; kills < environment_count("SHOEHORN_RANK_KILLS", 5) && !HasFailure();) {
     const bool resumes = latest_checkpoint(output()).path.has_value();
     StartedProgram program(words(kRanks, output(), resumes, more), directory_.path());
     std::this_thread::sleep_for(std::chrono::duration<double>(delay(random)));

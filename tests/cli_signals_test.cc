@@ -16,6 +16,7 @@
 
 #include "base/stop_request.h"
 #include "cli_support.h"
+#include "environment_count.h"
 #include "io/checkpoint_directory.h"
 #include "io/json_file.h"
 #include "on_terminal.h"
@@ -27,8 +28,7 @@ using namespace shoehorn::testing;
 namespace fs = std::filesystem;
 
 int signals_to_send() {
-  const char* given = std::getenv("SHOEHORN_SIGNALS");
-  return given == nullptr ? 12 : std::max(1, std::atoi(given));
+  return environment_count("SHOEHORN_SIGNALS", 12);
 }
 
 void sleep_seconds(double seconds) {

@@ -215,6 +215,7 @@ TEST(VocabularyLoss, AnomaliesAreFound) {
 }
 
 constexpr int64_t kWidth = 64;
+constexpr int64_t kWorkspace = int64_t{128} << 20;  // the most
 
 // A language model of one table, tied or with a head of its own.
 ToyTokenModel table_model(int64_t entries, int64_t width, HeadWeight head_weight) {
@@ -242,7 +243,6 @@ TEST(VocabularyLoss, ThePlanHasNoLogits) {
   constexpr int64_t kEntries = 49'152;
   const ToyTokenModel model = table_model(kEntries, kWidth, HeadWeight::kTied);
   constexpr int64_t kTable = kEntries * kWidth * 4;
-  constexpr int64_t kWorkspace = int64_t{128} << 20;
   const int64_t fused = transient_bytes(model, 2048);
   // Besides: the gradient of the table, and the tokens' rows and their gradients.
   EXPECT_LE(fused, kWorkspace + kTable + 2 * 2048 * kWidth * 4 + 2048 * 64);
@@ -253,7 +253,6 @@ TEST(VocabularyLoss, ThePlanHasNoLogits) {
 
 // From 32k to 256k entries: what fills the workspace depends on them, its bound does not.
 TEST(VocabularyLoss, EveryVocabularyHasTheSameBound) {
-  constexpr int64_t kWorkspace = int64_t{128} << 20;
   constexpr int64_t kModelWidth = 896;
   const auto backend = make_backend(kDefaultBackend, 2);
   const auto workspace = [&](int64_t entries, bool frozen_head, Precision precision) {

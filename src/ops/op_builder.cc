@@ -38,19 +38,11 @@ NodeId OpBuilder::add(OpKind kind, std::vector<ValueId> inputs, Attributes attri
   return id;
 }
 
-int32_t& OpBuilder::newest_version(StorageId storage) {
-  newest_version_.resize(program_.state().storages().size(), 0);
-  for (; values_seen_ < program_.values().size(); ++values_seen_) {
-    const Value& value = program_.values()[values_seen_];
-    if (!value.storage.valid()) continue;
-    int32_t& newest = newest_version_[value.storage.at()];
-    newest = std::max(newest, value.version);
-  }
-  return newest_version_[storage.at()];
-}
-
 void OpBuilder::bind_output(ValueId value, StorageId storage) {
-  int32_t& version = newest_version(storage);
+  int32_t version = 0;
+  for (const Value& other : program_.values()) {
+    if (other.storage == storage) version = std::max(version, other.version);
+  }
   // A sum that grows in place lies in one buffer from its first term on: all of it goes to the storage.
   std::vector<ValueId> chain = {value};
   for (bool grows = true; grows;) {

@@ -31,17 +31,12 @@ class OpBuilder {
         .outputs[static_cast<size_t>(output)];
   }
 
-  // Makes the value lie in the storage, as its next version. The sizes must agree. From the first call on nothing else binds
-  // values that the program had then.
+  // Makes the value lie in the storage, as its next version. The sizes must agree.
   void bind_output(ValueId value, StorageId storage);
 
  private:
-  int32_t& newest_version(StorageId storage);
-
   Program& program_;
   Region region_;
-  size_t values_seen_ = 0;
-  std::vector<int32_t> newest_version_;  // by storage, of the values that were seen
 };
 
 // Appends the same op with the same inputs; returns its output 0.

@@ -317,28 +317,28 @@ class Chooser {
       while (true) {
         if (std::erase_if(open, is_lost) > 0) too_many = 0;
         if (open.empty()) break;
-        if (too_many != 1) {
-          const size_t tried = std::min(too_many > 0 ? too_many / 2 : next, open.size());
-          std::set<std::string> fewer = names;
-          for (size_t i = 0; i < tried; ++i) fewer.erase(open[i]);
-          TrialOutcome without = trial_.with_set(fewer);
-          if (without.seconds <= outcome.seconds && is_within(without, kKeepEffort)) {
-            names = std::move(fewer);
-            outcome = std::move(without);
-            changes = true;
-            open.erase(open.begin(), open.begin() + static_cast<ptrdiff_t>(tried));
-            next = 2 * tried;
-            too_many -= std::min(tried, too_many);
-          } else {
-            too_many = tried;
-          }
+        if (too_many == 1) {
+          const PlaceOfName place = place_of(open.front());
+          lost_from.insert_or_assign(std::string(place.in_layer), place.layer);
+          open.erase(open.begin());
+          next = 1;
+          too_many = 0;
           continue;
         }
-        const PlaceOfName place = place_of(open.front());
-        lost_from.insert_or_assign(std::string(place.in_layer), place.layer);
-        open.erase(open.begin());
-        next = 1;
-        too_many = 0;
+        const size_t tried = std::min(too_many > 0 ? too_many / 2 : next, open.size());
+        std::set<std::string> fewer = names;
+        for (size_t i = 0; i < tried; ++i) fewer.erase(open[i]);
+        TrialOutcome without = trial_.with_set(fewer);
+        if (without.seconds > outcome.seconds || !is_within(without, kKeepEffort)) {
+          too_many = tried;
+          continue;
+        }
+        names = std::move(fewer);
+        outcome = std::move(without);
+        changes = true;
+        open.erase(open.begin(), open.begin() + static_cast<ptrdiff_t>(tried));
+        next = 2 * tried;
+        too_many -= std::min(tried, too_many);
       }
     }
   }

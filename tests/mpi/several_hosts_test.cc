@@ -43,10 +43,11 @@ class SeveralHosts : public CliTest {
     return words;
   }
 
-  // As many ranks as the hosts have slots.
   StartedProgram start_on_hosts(const std::string& output, const std::vector<std::string>& more,
                                 const std::vector<std::string>& of_launch = {}) const {
-    std::vector<std::string> words = {SHOEHORN_PROGRAM, "launch", "--hostfile", hosts_->hostfile().string()};
+    std::vector<std::string> words = {SHOEHORN_PROGRAM,   "launch",
+                                      "--hostfile",       hosts_->hostfile().string(),
+                                      "--nproc_per_node", std::to_string(2 * ranks_per_host_)};
     words.insert(words.end(), of_launch.begin(), of_launch.end());
     for (const std::string& word : train(output, more)) words.push_back(word);
     return {hosts_->words_at_start(words), directory_.path(), {}, TwoHosts::kEnter};
@@ -58,22 +59,24 @@ class SeveralHosts : public CliTest {
     const ProgramRun run = start_on_hosts(output, more).wait();
     EXPECT_EQ(run.exit_code, 0) << run.output << run.error;
     EXPECT_TRUE(contains(run.output, " within its host and ")) << "what it sends is told by link";
-    EXPECT_TRUE(contains(run.output, " between hosts by rank ")) << run.output;
+    EXPECT_TRUE(contains(run.output, fmt::format(" between hosts by rank {},", ranks_per_host_ - 1)))
+        << run.output;
     return hosts_->bytes_on_link() - before;
   }
 
   // Between hosts, by a rank that sends there.
-  int64_t planned_bytes_of_a_step(int ranks_per_host, const std::vector<std::string>& more) const {
+  int64_t planned_bytes_of_a_step(const std::vector<std::string>& more) const {
     std::vector<std::string> words = train("planned", more);
     words[0] = "plan";
-    words.insert(words.end(), {"--world_size", std::to_string(2 * ranks_per_host), "--ranks_per_host",
-                               std::to_string(ranks_per_host), "--json"});
+    words.insert(words.end(), {"--world_size", std::to_string(2 * ranks_per_host_), "--ranks_per_host",
+                               std::to_string(ranks_per_host_), "--json"});
     const ProgramRun run = this->run(words);
     EXPECT_EQ(run.exit_code, 0) << run.error;
     return nlohmann::json::parse(run.output).at("sent_by_link").at("between_hosts_bytes").get<int64_t>();
   }
 
   std::unique_ptr<TwoHosts> hosts_;
+  int ranks_per_host_ = 1;
 
  private:
   const ShortWaitOfMpirun short_wait_;
@@ -99,7 +102,8 @@ TEST_F(SeveralHosts, TrainAsOneHostDoes) {
       {"hybrid", 2, 4, {"--fsdp", "hybrid_shard"}, {"--zero_group_size", "2"}}};
   for (const Method& method : methods) {
     SCOPED_TRACE(fmt::format("{}, reached by {}", method.name, hosts_->way_to_hosts()));
-    hosts_->give_slots(method.ranks_per_host);
+    ranks_per_host_ = method.ranks_per_host;
+    hosts_->give_slots(ranks_per_host_);
     std::vector<std::string> always = method.words;
     always.insert(always.end(), {"--zero_persistence_threshold", "0", "--logging_steps", "100"});
     const auto with_steps = [&](int64_t steps) {
@@ -107,8 +111,7 @@ TEST_F(SeveralHosts, TrainAsOneHostDoes) {
       words.insert(words.end(), {"--save_strategy", "no", "--max_steps", std::to_string(steps)});
       return words;
     };
-    std::vector<std::string> words = {"launch", "--nproc_per_node",
-                                      std::to_string(2 * method.ranks_per_host)};
+    std::vector<std::string> words = {"launch", "--nproc_per_node", std::to_string(2 * ranks_per_host_)};
     for (const std::string& word : train("one-host-" + method.name, with_steps(kSteps)))
       words.push_back(word);
     words.insert(words.end(), method.on_one_host.begin(), method.on_one_host.end());
@@ -119,7 +122,7 @@ TEST_F(SeveralHosts, TrainAsOneHostDoes) {
     const int64_t all = link_bytes_of(two_hosts, with_steps(kSteps));
     EXPECT_TRUE(read_text_file(path(two_hosts) / "model.safetensors") ==
                 read_text_file(path("one-host-" + method.name) / "model.safetensors"));
-    const int64_t planned = method.senders * planned_bytes_of_a_step(method.ranks_per_host, always);
+    const int64_t planned = method.senders * planned_bytes_of_a_step(always);
     // Packets are as large as the moment permits: headers and acknowledgements are up to a tenth of a run, and may be all
     // of one run and none of the other.
     EXPECT_GE(all - few, (kSteps - kFewSteps) * planned - few / 10);
@@ -161,7 +164,7 @@ TEST_F(SeveralHosts, WaitForASlowLink) {
   const auto begin = std::chrono::steady_clock::now();
   link_bytes_of("slow", steps);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  const auto bytes = static_cast<double>(10 * planned_bytes_of_a_step(1, {}));  // either way
+  const auto bytes = static_cast<double>(10 * planned_bytes_of_a_step({}));  // either way
   EXPECT_GE(seconds, (bytes - TwoHosts::kBurstBytes) * 8 / kBitsPerSecond);
   EXPECT_GT(bytes, 2 * TwoHosts::kBurstBytes) << "there is something to wait for";
   EXPECT_TRUE(read_text_file(path("slow") / "model.safetensors") ==
