@@ -265,22 +265,48 @@ bool PlanSearch::is_out_of_time() {
   return is_over;
 }
 
+// What does not fit, recomputed value by value in the bytes that the budget leaves; nothing where it leaves none.
+std::optional<FitCandidate> PlanSearch::recomputed_in_what_is_left(const WholeForm& each) const {
+  const int64_t left_bytes = options_.budget_bytes - (each.whole.process_bytes - each.whole.step_bytes);
+  if (left_bytes < kMiB) return std::nullopt;
+  return with_activation_budget(each.form, fmt::format("{}MiB", left_bytes / kMiB), options_.space);
+}
+
+// Whether something else beats the form even when it recomputes nothing.
+bool PlanSearch::is_beaten_whole(const PlannedCandidate& whole) const {
+  return is_beaten(whole, whole.step_seconds * (1 + kSameTime));
+}
+
+// Chooses what the first of these forms recomputes, and by other threads what the next ones do, which will be asked for unless the
+// first beats them.
+void PlanSearch::plan_recompute_ahead(std::span<const WholeForm> forms) {
+  const auto is_given_up = [this](const WholeForm& each) { return is_beaten_whole(each.whole); };
+  if (is_given_up(forms.front()) || is_out_of_time()) return;
+  std::vector<FitCandidate> runs;
+  for (const WholeForm& each : forms) {
+    if (runs.size() == plans_at_a_time() || is_given_up(each)) continue;
+    std::optional<FitCandidate> run = recomputed_in_what_is_left(each);
+    const bool is_planned = run && (index_of_.contains(run->flags) || ahead_.contains(run->flags));
+    if (is_planned && runs.empty()) return;
+    if (run && !is_planned) runs.push_back(std::move(*run));
+  }
+  plan_ahead(runs);
+}
+
 // Recomputes as little of what does not fit as the budget asks for, value by value; where that does not suffice, groups of
-// layers, until longer ones take no less. Gives up where something else beats the form even when it recomputes nothing.
-void PlanSearch::search_recompute(const FitCandidate& form, const PlannedCandidate& whole) {
-  if (is_beaten(whole, whole.step_seconds * (1 + kSameTime)) || is_out_of_time()) return;
-  const int64_t left_bytes = options_.budget_bytes - (whole.process_bytes - whole.step_bytes);
-  if (left_bytes >= kMiB) {
-    const auto chosen = with_activation_budget(form, fmt::format("{}MiB", left_bytes / kMiB), options_.space);
-    const std::optional<PlannedCandidate> planned = chosen ? plan(*chosen) : std::nullopt;
+// layers, until longer ones take no less.
+void PlanSearch::search_recompute(const WholeForm& each) {
+  if (is_beaten_whole(each.whole) || is_out_of_time()) return;
+  if (const std::optional<FitCandidate> chosen = recomputed_in_what_is_left(each)) {
+    const std::optional<PlannedCandidate> planned = plan(*chosen);
     if (planned && fits(*planned)) {
-      plan_every_layer(form);
+      plan_every_layer(each.form);
       return;
     }
   }
   int64_t bytes_before = std::numeric_limits<int64_t>::max();
   for (int64_t layers = 1; layers <= kLongestSegment; ++layers) {
-    const auto recomputed = with_recompute(form, layers, options_.space);
+    const auto recomputed = with_recompute(each.form, layers, options_.space);
     const std::optional<PlannedCandidate> smaller = recomputed ? plan(*recomputed) : std::nullopt;
     if (!smaller || fits(*smaller) || smaller->process_bytes >= bytes_before) break;
     bytes_before = smaller->process_bytes;
@@ -325,7 +351,7 @@ void PlanSearch::search_forms(const FitCandidate& asked) {
 
 // Gives up where nothing of the form can be faster than what fits already.
 void PlanSearch::search_form(const PlannedCandidate& whole) {
-  if (is_beaten(whole, whole.step_seconds * (1 + kSameTime))) return;
+  if (is_beaten_whole(whole)) return;
   const FitCandidate& form = whole.run;
   if (is_beaten_by_larger_change(whole)) {
     search_least(whole);
@@ -345,7 +371,10 @@ void PlanSearch::search_micro_batches(const FitCandidate& form) {
     // Smaller ones that are dealt out unevenly may leave less to the rank that has most.
     if (split && plan_micro_batch(*split, layer_major, too_large) && has_even_shares(args)) break;
   }
-  for (const WholeForm& each : too_large) search_recompute(each.form, each.whole);
+  for (size_t i = 0; i < too_large.size(); ++i) {
+    plan_recompute_ahead(std::span(too_large).subspan(i));
+    search_recompute(too_large[i]);
+  }
 }
 
 // The form with all that makes it smaller but recomputation, in both orders: of many micro-batches either may hold less.

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -165,7 +166,10 @@ class PlanSearch {
   FitCandidate with_every_layer(const FitCandidate& run) const;
   std::vector<FitCandidate> smallest_forms(const FitCandidate& asked) const;
   bool plan_micro_batch(const FitCandidate& run, bool layer_major, std::vector<WholeForm>& too_large);
-  void search_recompute(const FitCandidate& form, const PlannedCandidate& whole);
+  bool is_beaten_whole(const PlannedCandidate& whole) const;
+  std::optional<FitCandidate> recomputed_in_what_is_left(const WholeForm& each) const;
+  void plan_recompute_ahead(std::span<const WholeForm> forms);
+  void search_recompute(const WholeForm& each);
   void plan_every_layer(const FitCandidate& form);
   void search_least(const PlannedCandidate& whole);
   std::vector<FitCandidate> runs_between(const FitCandidate& asked) const;
