@@ -152,6 +152,11 @@ def ranks(model, setting):
     return Entry(f"ranks_{model.replace('-', '_')}_{setting}", command, 15, 12, ("build/shoehorn", "peers"), exits=(0, 1))
 
 
+def slow_link(name, flags=""):
+    command = f"bench/slow_link.sh --bf16 --per_device_train_batch_size 1 --max_steps 4 --repeats 1{flags} --json"
+    return Entry(name, command, 30, 8, ("build/shoehorn", "texts"), most_runs=1)
+
+
 def text(setting):
     flags = "--bf16 " if setting == "bf16" else ""
     command = f"bench/compare_text.py --model_name_or_path .cache/minilm --train_file {MRPC} {flags}--steps 40 --repeats 1 --json -"
@@ -270,10 +275,8 @@ ENTRIES = [
         "bench/parallel_gpt2.sh --modes dp,ddp --bf16 --per_device_train_batch_size 2 --max_steps 8 --link_bandwidths 10,1 --json",
         60, 8, ("build/shoehorn", "texts"), most_runs=1,
     ),
-    Entry(
-        "slow_link_gpt2", "bench/slow_link.sh --bf16 --per_device_train_batch_size 1 --max_steps 4 --repeats 1 --json",
-        30, 8, ("build/shoehorn", "texts"), most_runs=1,
-    ),
+    slow_link("slow_link_gpt2"),
+    slow_link("slow_link_gpt2_layer_major", " --accumulation_order layer_major"),
     *(ranks(model, setting) for model in ("bert-base", "gpt2") for setting in ("bf16", "fp32")),
     Entry(
         "rank_share_bert_large",

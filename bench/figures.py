@@ -470,27 +470,31 @@ def parallel_table(machine):
     return ("", "link", "samples/s (lowest to highest)", "÷ ddp", "the first rank sends in a step, MiB", "its process, MiB"), rows
 
 
+SLOW_LINK_ORDERS = {"slow_link_gpt2": "micro-batch by micro-batch", "slow_link_gpt2_layer_major": "layer-major"}
+
+
 def slow_link_table(machine):
     """Goals: 90 % hidden of what is complete before the backward's end, and predictions within 10 %."""
     rows = []
-    for setting in newest(machine.of("slow_link_gpt2"))["settings"]:
-        where = "" if setting["mode"] == "one process" else link_text(setting["link"])
-        run, predicted = setting["runs"][0], setting["predicted_step_seconds"]
-        seconds = run.get("step_seconds")
-        if seconds is None:
-            rows.append([setting["mode"], where, run["outcome"], "", "", "", "", ""])
-            continue
-        percent = lambda share: "–" if share is None else f"{100 * share:.0f}"
-        shares = [percent(run.get(f"messages_{share}_share")) for share in ("early", "hidden")]
-        error = None if predicted is None else abs(predicted - seconds) / seconds
-        rows.append([
-            setting["mode"], where, f"{seconds:.2f}", number(predicted, 2), percent(error), f"{run['sent_bytes_in_step'] / MIB:,.0f}", *shares,
-        ])  # fmt: skip
+    for name in machine.names(tuple(SLOW_LINK_ORDERS)):
+        rows += [[SLOW_LINK_ORDERS[name], *slow_link_row(setting)] for setting in newest(machine.of(name))["settings"]]
     header = (
-        "", "link", "step, s", "predicted, s", "off by, %", "the first rank sends in a step, MiB",
+        "order", "", "link", "step, s", "predicted, s", "off by, %", "the first rank sends in a step, MiB",
         "of it beside the computation complete before the backward's end, %", "of that hidden, %",
     )  # fmt: skip
     return header, rows
+
+
+def slow_link_row(setting):
+    where = "" if setting["mode"] == "one process" else link_text(setting["link"])
+    run, predicted = setting["runs"][0], setting["predicted_step_seconds"]
+    seconds = run.get("step_seconds")
+    if seconds is None:
+        return [setting["mode"], where, run["outcome"], "", "", "", "", ""]
+    percent = lambda share: "–" if share is None else f"{100 * share:.0f}"
+    shares = [percent(run.get(f"messages_{share}_share")) for share in ("early", "hidden")]
+    error = None if predicted is None else abs(predicted - seconds) / seconds
+    return [setting["mode"], where, f"{seconds:.2f}", number(predicted, 2), percent(error), f"{run['sent_bytes_in_step'] / MIB:,.0f}", *shares]
 
 
 RANKS = {
@@ -813,7 +817,7 @@ FIGURES = [
     Figure("ranks", tuple(RANKS), ranks_table),
     Figure("several", tuple(RANKS), several_table),
     Figure("rank_share", ("rank_share_bert_large",), rank_share_table),
-    Figure("slow_link", ("slow_link_gpt2",), slow_link_table, newest_of_machine=True),
+    Figure("slow_link", tuple(SLOW_LINK_ORDERS), slow_link_table, newest_of_machine=True),
     Figure("search_speed", ("search_speed",), search_speed_table, only_newest=True),
     Figure("recompute_budget", tuple(RECOMPUTE_BUDGETS), recompute_budget_table),
     Figure("predict_times", ("predict_times",), predict_times_table, only_newest=True),

@@ -124,7 +124,7 @@ def example_output(name):
     if name.startswith(("ranks_", "rank_share_")):
         run = {"samples_per_second": 2.0, "step_seconds": 2.0, "peak_bytes": 2**30, "predicted_peak_bytes": 2**30}
         return {"runs": {side: [run] for side in compare_ranks.SIDES}}
-    if name == "slow_link_gpt2":
+    if name.startswith("slow_link_gpt2"):
         run = {"outcome": "measured", "step_seconds": 10.0, "sent_bytes_in_step": 2**20, "messages_early_share": 0.8, "messages_hidden_share": 0.95}
         one = {"mode": "one process", "link": None, "predicted_step_seconds": None, "runs": [{"outcome": "failed", "reason": "no memory"}]}
         link = {"latency_seconds": 1e-3, "bytes_per_second": 1.25e8}
@@ -250,10 +250,10 @@ class Tables(unittest.TestCase):
             self.put(campaign_name, "slow_link_gpt2", {"settings": [setting]}, environment={**ENVIRONMENT, "cpu": cpu})
         self.run_tables()
         box, chest = self.block("slow_link").split("**chest**: Slow 1")
-        self.assertIn("| one process |  | 2.00 |", box)
+        self.assertIn("| micro-batch by micro-batch | one process |  | 2.00 |", box)
         self.assertIn("`2026-01-02-box/slow_link_gpt2.json`", box)
         self.assertNotIn("2026-01-01", box)
-        self.assertIn("| one process |  | 4.00 |", chest)
+        self.assertIn("| micro-batch by micro-batch | one process |  | 4.00 |", chest)
 
     def test_check_notices_a_changed_figure(self):
         path = self.put("2026-01-01-box", "step_bert_base_fp32", compared(2.5, 1.0))
