@@ -1,5 +1,6 @@
 // Language models: what calls itself exact leaves every bit of four AdamW steps with dropout, of losses, norms and weights. The
-// models have what encoders lack: a table that is the head, grouped keys, norms of heads, texts packed into blocks.
+// models have what encoders lack: a table that is the head, grouped keys, norms of heads, a window of attention that is shorter
+// than a text, biases of queries, keys and values alone, texts packed into blocks.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -24,17 +25,19 @@ json config_of(const std::string& name) {
             {"n_embd", 24},         {"n_layer", 2},
             {"n_head", 2},          {"n_positions", 32}};
   }
-  json config = {{"model_type", name == "llama_untied" ? "llama" : "qwen3"},
+  json config = {{"model_type", name.substr(0, name.find('_'))},
                  {"vocab_size", kVocabularySize},
                  {"hidden_size", 24},
                  {"intermediate_size", 40},
                  {"num_hidden_layers", 2},
                  {"num_attention_heads", 4},
                  {"num_key_value_heads", 2},
-                 {"head_dim", 8},
                  {"attention_dropout", 0.1},
-                 {"max_position_embeddings", 32}};
-  config["tie_word_embeddings"] = name == "qwen3_tied";
+                 {"max_position_embeddings", 32},
+                 {"tie_word_embeddings", name.ends_with("_tied")}};
+  if (name != "qwen2_tied")
+    config["head_dim"] = 8;  // Qwen2 has none: the width is that of the heads together
+  if (name == "mistral_window") config["sliding_window"] = 3;
   return config;
 }
 
@@ -165,7 +168,8 @@ TEST_P(DecoderExactness, FourStepsAreBitIdentical) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Every, DecoderExactness,
-                         ::testing::Combine(::testing::Values("gpt2_tied", "llama_untied", "qwen3_tied"),
+                         ::testing::Combine(::testing::Values("gpt2_tied", "llama_untied", "qwen3_tied",
+                                                              "qwen2_tied", "mistral_window"),
                                             ::testing::ValuesIn(kCases)),
                          [](const auto& info) {
                            return std::string(std::get<0>(info.param)) + "_" + std::get<1>(info.param).name;

@@ -306,7 +306,13 @@ constexpr DecoderShape kDecoderShapes[] = {
                   "max_position_embeddings": 64})"},
     {"qwen3", R"({"model_type": "qwen3", "vocab_size": 1060, "hidden_size": 96, "intermediate_size": 320,
                   "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 32,
-                  "max_position_embeddings": 64, "tie_word_embeddings": true})"}};
+                  "max_position_embeddings": 64, "tie_word_embeddings": true})"},
+    {"qwen2", R"({"model_type": "qwen2", "vocab_size": 1060, "hidden_size": 128, "intermediate_size": 320,
+                  "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2,
+                  "max_position_embeddings": 64, "tie_word_embeddings": true})"},
+    {"mistral", R"({"model_type": "mistral", "vocab_size": 1060, "hidden_size": 128, "intermediate_size": 320,
+                    "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2,
+                    "max_position_embeddings": 64, "sliding_window": 7})"}};
 
 // Samples of one to three documents, whose labels are their next tokens.
 Dataset packed_documents(int64_t count) {

@@ -46,6 +46,8 @@ TEST(DeviceCatalogTest, ANameMayBeShortAndInAnyCase) {
     EXPECT_EQ(found(name), "rtx-4090") << name;
   EXPECT_EQ(found("9654"), "epyc-9654");
   EXPECT_EQ(found("AMD EPYC 9654"), "epyc-9654");
+  for (const char* name : {"7950X", "Ryzen 9 7950X", "ryzen-7950x"})
+    EXPECT_EQ(found(name), "ryzen-7950x") << name;
   EXPECT_EQ(found("Xeon Platinum 8480+"), "xeon-8480");
   const auto refusal = [&](const char* name) { return refusal_of([&] { found(name); }); };
   EXPECT_TRUE(contains(refusal("epyc"), "got 'epyc'; it may be epyc-7763 or epyc-9654")) << refusal("epyc");

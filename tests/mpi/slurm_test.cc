@@ -24,6 +24,9 @@ namespace fs = std::filesystem;
 // Slurm's own steps take a second or two each, on processors that others may use.
 constexpr auto kLongest = std::chrono::seconds(90);
 
+// Slurm leaves what it ends so long before it kills it.
+constexpr auto kKillWait = std::chrono::seconds(30);
+
 std::string replace_all(std::string text, const std::string& old, const std::string& by) {
   for (size_t at = 0; (at = text.find(old, at)) != std::string::npos; at += by.size())
     text.replace(at, old.size(), by);
@@ -65,13 +68,16 @@ class Slurm : public CliTest {
   }
 
   // A command as a user of the first host gives it.
-  ProgramRun on_first(const std::vector<std::string>& command) const {
+  StartedProgram start_on_first(const std::vector<std::string>& command) const {
     std::vector<std::string> words = {
         "env", "SLURM_CONF=" + path("slurm/slurm.conf").string(),
         "PATH=" + fs::path(SHOEHORN_PROGRAM).parent_path().string() + ":/usr/sbin:/usr/bin:/sbin:/bin",
         "OMPI_MCA_btl_tcp_if_include=10.77.0.0/24", "OMPI_MCA_oob_tcp_if_include=10.77.0.0/24"};
     words.insert(words.end(), command.begin(), command.end());
-    return StartedProgram(hosts_->words_on_host(0, words), directory_.path(), {}, TwoHosts::kEnter).wait();
+    return {hosts_->words_on_host(0, words), directory_.path(), {}, TwoHosts::kEnter};
+  }
+  ProgramRun on_first(const std::vector<std::string>& command) const {
+    return start_on_first(command).wait();
   }
 
   // Submits a job file of examples/ranks with its paths in this test's directory, of one rank a host. Returns its number.
@@ -126,7 +132,7 @@ class Slurm : public CliTest {
         << "\nSlurmctldPidFile=" << (slurm / "controller.pid").string()
         << "\nSlurmdPidFile=" << (slurm / "daemon.%n.pid").string()
         << "\nProctrackType=proctrack/linuxproc\nTaskPlugin=task/none\nSelectType=select/cons_tres\n"
-        << "SelectTypeParameters=CR_Core\nReturnToService=2\nKillWait=5\n"
+        << "SelectTypeParameters=CR_Core\nReturnToService=2\nKillWait=" << kKillWait.count() << '\n'
         << "NodeName=shoe-a NodeAddr=" << TwoHosts::kLinkA << " CPUs=2\n"
         << "NodeName=shoe-b NodeAddr=" << TwoHosts::kLinkB << " CPUs=2\n"
         << "PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP\n";
@@ -181,6 +187,30 @@ TEST_F(Slurm, RanksOfSrunTrainAsThoseOfOneHostDo) {
   EXPECT_GT(hosts_->bytes_on_link() - before, 10 * fs::file_size(path("one-host") / "model.safetensors") / 2);
   EXPECT_TRUE(read_text_file(path("two-hosts") / "model.safetensors") ==
               read_text_file(path("one-host") / "model.safetensors"));
+}
+
+// The rank that is left notices, says who is gone, and ends by itself, before Slurm kills it.
+TEST_F(Slurm, RanksOfSrunEndBehindAKilledOne) {
+  std::ofstream(path("train.csv")) << long_labelled_csv(400, 7);
+  std::vector<std::string> words = {
+      "srun", "--nodes=2", "--ntasks=2", "--mpi=pmix", "--kill-on-bad-exit=1", SHOEHORN_PROGRAM};
+  for (const std::string& word : train_words({"--num_threads", "1", "--max_steps", "100000", "--save_steps",
+                                              "200", "--output_dir", path("out").string()}))
+    words.push_back(word);
+  StartedProgram srun = start_on_first(words);
+  ASSERT_TRUE(wait_for([&] { return fs::exists(path("out") / "checkpoint-200"); })) << srun.output();
+  const auto begin = std::chrono::steady_clock::now();
+  hosts_->signal_second(SHOEHORN_PROGRAM, SIGKILL);
+  const ProgramRun run = srun.wait();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, kKillWait);
+  EXPECT_EQ(run.exit_code, 128 + SIGKILL) << run.error;
+  EXPECT_TRUE(contains(run.error, "task 1: Killed")) << run.error;
+  EXPECT_TRUE(contains(run.error, "task 0: Exited with exit code 1")) << run.error;
+  EXPECT_TRUE(contains(run.error,
+                       "[ranks] expected rank 1 on shoe-b to send before the run is stopped by SIGTERM, got "
+                       "nothing at rank 0 on shoe-a"))
+      << run.error;
+  EXPECT_FALSE(hosts_->runs_program(SHOEHORN_PROGRAM));
 }
 
 // Stopped by the signal that says its time will be over soon, the job is queued again and goes on from its checkpoint. One that is
