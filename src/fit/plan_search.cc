@@ -282,9 +282,10 @@ bool PlanSearch::is_beaten_whole(const PlannedCandidate& whole) const {
 void PlanSearch::plan_recompute_ahead(std::span<const WholeForm> forms) {
   const auto is_given_up = [this](const WholeForm& each) { return is_beaten_whole(each.whole); };
   if (is_given_up(forms.front()) || is_out_of_time()) return;
+  const size_t most = std::min(options_.most_plans_at_a_time, plans_at_a_time());
   std::vector<FitCandidate> runs;
   for (const WholeForm& each : forms) {
-    if (runs.size() == plans_at_a_time() || is_given_up(each)) continue;
+    if (runs.size() == most || is_given_up(each)) continue;
     std::optional<FitCandidate> run = recomputed_in_what_is_left(each);
     const bool is_planned = run && (index_of_.contains(run->flags) || ahead_.contains(run->flags));
     if (is_planned && runs.empty()) return;
