@@ -151,6 +151,11 @@ StepTime PlanSearch::step_time_of(const FitCandidate& run, const Session& sessio
   return calibrated_step_time(session, *options_.costs, lengths, link);
 }
 
+// Threads that plan, and runs that are planned by them at a time.
+size_t PlanSearch::most_plans_ahead() const {
+  return std::min(plans_at_a_time(), options_.most_plans_at_a_time);
+}
+
 // Runs that will be asked for in any case, or nearly: planned by as many threads as processors and memory allow.
 void PlanSearch::plan_ahead(const std::vector<FitCandidate>& runs) {
   std::vector<const FitCandidate*> open;
@@ -160,7 +165,7 @@ void PlanSearch::plan_ahead(const std::vector<FitCandidate>& runs) {
       open.push_back(&run);
   }
   std::vector<std::optional<PlannedCandidate>> planned(open.size());
-  const size_t threads = std::min(plans_at_a_time(), options_.most_plans_at_a_time);
+  const size_t threads = most_plans_ahead();
   const int of_kernels = thread_count().threads;
   run_concurrently(
       open.size(), threads, [&](size_t i) { planned[i] = planned_if_possible(*open[i]); },
@@ -282,7 +287,7 @@ bool PlanSearch::is_beaten_whole(const PlannedCandidate& whole) const {
 void PlanSearch::plan_recompute_ahead(std::span<const WholeForm> forms) {
   const auto is_given_up = [this](const WholeForm& each) { return is_beaten_whole(each.whole); };
   if (is_given_up(forms.front()) || is_out_of_time()) return;
-  const size_t most = std::min(options_.most_plans_at_a_time, plans_at_a_time());
+  const size_t most = most_plans_ahead();
   std::vector<FitCandidate> runs;
   for (const WholeForm& each : forms) {
     if (runs.size() == most || is_given_up(each)) continue;

@@ -147,6 +147,7 @@ class PlanSearch {
   PlannedCandidate planned_of(const FitCandidate& run) const;
   std::optional<PlannedCandidate> planned_if_possible(const FitCandidate& run) const;
   PlannedCandidate added(PlannedCandidate planned);  // to those that the search knows
+  size_t most_plans_ahead() const;
   void plan_ahead(const std::vector<FitCandidate>& runs);
   bool fits(const PlannedCandidate& planned) const { return planned.process_bytes <= options_.budget_bytes; }
   bool is_allowed(const PlannedCandidate& planned) const {
