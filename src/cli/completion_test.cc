@@ -4,11 +4,11 @@
 
 #include <array>
 #include <cstdio>
-#include <cstdlib>
 #include <set>
 #include <sstream>
 
 #include "base/error_testing.h"
+#include "base/shell_testing.h"
 #include "cli/command_list.h"
 #include "cli/completion_words.h"
 #include "cli/man_page.h"
@@ -17,11 +17,8 @@
 namespace shoehorn {
 namespace {
 
+using testing::has_program;
 using Words = std::set<std::string>;
-
-bool has_program(const std::string& name) {
-  return std::system(("command -v " + name + " > /dev/null 2>&1").c_str()) == 0;
-}
 
 std::string output_of(const std::string& command) {
   std::string output;

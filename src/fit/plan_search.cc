@@ -211,26 +211,28 @@ PlannedCandidate PlanSearch::plan_or_throw(const FitCandidate& run) {
   return added(planned_of(run));
 }
 
-// The orders, layer-major if that is worth it, and the update of one micro-batch size, each as it is. True if one fits: smaller
-// micro-batches are no faster.
-bool PlanSearch::plan_micro_batch(const FitCandidate& run, bool layer_major,
+// The orders that are open, and the update of one micro-batch size, each as it is. What fits closes an order: smaller micro-batches
+// are no faster. Layer-major ones may be where ranks gather weights and send gradients for each micro-batch of the other order.
+void PlanSearch::plan_micro_batch(const FitCandidate& run, OpenOrders& orders,
                                   std::vector<WholeForm>& too_large) {
-  std::vector<FitCandidate> forms = {run};
-  if (auto ordered = with_layer_order(run, options_.space); ordered && layer_major)
-    forms.push_back(std::move(*ordered));
-  for (size_t i = 0, count = forms.size(); i < count; ++i) {
-    if (auto soon = with_update_in_backward(forms[i], options_.space)) forms.push_back(std::move(*soon));
-  }
-  bool keeps_all = false;
-  for (const FitCandidate& form : forms) {
-    const std::optional<PlannedCandidate> whole = plan(form);
-    if (!whole) continue;
-    if (fits(*whole))
-      keeps_all = true;
-    else
-      too_large.push_back({form, *whole});
-  }
-  return keeps_all;
+  const bool sends = run.arguments.world_size > 1 && run.arguments.gradient_accumulation_steps > 1;
+  const OpenOrders open = orders;
+  const auto plan_order = [&](const FitCandidate& form, bool closes_layer_major) {
+    std::vector<FitCandidate> forms = {form};
+    if (auto soon = with_update_in_backward(form, options_.space)) forms.push_back(std::move(*soon));
+    for (const FitCandidate& one : forms) {
+      const std::optional<PlannedCandidate> whole = plan(one);
+      if (whole && fits(*whole)) {
+        orders.as_asked = false;
+        orders.layer_major = orders.layer_major && !closes_layer_major;
+      } else if (whole) {
+        too_large.push_back({one, *whole});
+      }
+    }
+  };
+  if (open.as_asked) plan_order(run, !sends);
+  const auto ordered = open.layer_major ? with_layer_order(run, options_.space) : std::nullopt;
+  if (ordered) plan_order(*ordered, true);
 }
 
 // Whether a plan differs from a form only by how it is split, ordered and recomputed, and by when it updates.
@@ -369,13 +371,15 @@ void PlanSearch::search_form(const PlannedCandidate& whole) {
 // What fits without recomputing anything is known before anything is recomputed: it beats most of it.
 void PlanSearch::search_micro_batches(const FitCandidate& form) {
   const TrainingArguments& args = form.arguments;
-  const bool layer_major = may_fit_layer_major(form);
+  OpenOrders orders{.layer_major = may_fit_layer_major(form)};
   std::vector<WholeForm> too_large;
   for (const int64_t size : micro_batch_sizes(args)) {
     const bool is_own = size == args.per_device_train_batch_size;
     const auto split = is_own ? std::optional(form) : with_micro_batch(form, size, options_.space);
+    const OpenOrders open = orders;
+    if (split) plan_micro_batch(*split, orders, too_large);
     // Smaller ones that are dealt out unevenly may leave less to the rank that has most.
-    if (split && plan_micro_batch(*split, layer_major, too_large) && has_even_shares(args)) break;
+    if (!has_even_shares(args)) orders = open;
   }
   for (size_t i = 0; i < too_large.size(); ++i) {
     plan_recompute_ahead(std::span(too_large).subspan(i));

@@ -139,6 +139,12 @@ class PlanSearch {
     PlannedCandidate whole;
   };
 
+  // In which orders smaller micro-batches may be faster than what fits.
+  struct OpenOrders {
+    bool as_asked = true;
+    bool layer_major = true;
+  };
+
   std::unique_ptr<Session> session_of(const FitCandidate& run, bool is_compared) const;
   StepTime step_time_of(const FitCandidate& run, const Session& session) const;
   std::optional<PlannedCandidate> plan_as_it_is(const FitCandidate& run);
@@ -166,7 +172,7 @@ class PlanSearch {
   std::vector<FitCandidate> smallest_of(FitCandidate form) const;
   FitCandidate with_every_layer(const FitCandidate& run) const;
   std::vector<FitCandidate> smallest_forms(const FitCandidate& asked) const;
-  bool plan_micro_batch(const FitCandidate& run, bool layer_major, std::vector<WholeForm>& too_large);
+  void plan_micro_batch(const FitCandidate& run, OpenOrders& orders, std::vector<WholeForm>& too_large);
   bool is_beaten_whole(const PlannedCandidate& whole) const;
   std::optional<FitCandidate> recomputed_in_what_is_left(const WholeForm& each) const;
   void plan_recompute_ahead(std::span<const WholeForm> forms);

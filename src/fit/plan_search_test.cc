@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <mutex>
 #include <set>
@@ -43,6 +44,22 @@ class PlanSearchTest : public ::testing::Test {
     return search.find(asked_);
   }
 
+  // Of ranks that share their weights over a link.
+  FitResult find_over_link(int64_t budget, const FitSpace& space) {
+    PlanSearch search(*model_, options_of(),
+                      {.space = space,
+                       .budget_bytes = budget,
+                       .overhead_bytes = kOverhead,
+                       .limits = kMachine,
+                       .link = link_of(1, 1000)});
+    return search.find(asked_);
+  }
+
+  void ask_for_shared_weights() {
+    asked_.arguments.world_size = 4;
+    asked_.arguments.zero_stage = 3;
+  }
+
   SessionOfArguments options_of() const {
     return [this](const TrainingArguments& args) {
       return session_options_of(*model_, args, {&data_, &evaluation_});
@@ -66,7 +83,7 @@ TEST_F(PlanSearchTest, WhereEverythingFitsNothingChanges) {
   EXPECT_TRUE(exact.fitting.front().run.flags.empty());
 }
 
-TEST_F(PlanSearchTest, MoreBudgetIsNeverSlower) {
+void expect_more_budget_is_never_slower(const std::function<FitResult(int64_t budget)>& find) {
   const FitResult all = find(int64_t{1} << 40);
   const int64_t most = all.frontier.front().process_bytes;
   const int64_t least = all.least.at(MathsChange::kRounding).process_bytes;
@@ -84,6 +101,10 @@ TEST_F(PlanSearchTest, MoreBudgetIsNeverSlower) {
     EXPECT_GE(fastest, before * (1 - 0.01)) << "equal within a percent";
     before = fastest;
   }
+}
+
+TEST_F(PlanSearchTest, MoreBudgetIsNeverSlower) {
+  expect_more_budget_is_never_slower([&](int64_t budget) { return find(budget); });
 }
 
 TEST_F(PlanSearchTest, TheLeastBudgetOfATierIsTheBoundary) {
@@ -195,6 +216,32 @@ TEST_F(PlanSearchTest, RanksShareWhatDoesNotFit) {
   EXPECT_TRUE(tells(shared, "all shared (ZeRO 3)"));
   asked_.arguments.world_size = 1;
   EXPECT_FALSE(tells(find(0), "all shared (ZeRO 3)"));
+}
+
+const FitSpace kOverLink{.held = {Degree::kSharing}, .knows_link = true};
+
+std::vector<PlannedCandidate> gathered_otherwise(const FitResult& result) {
+  std::vector<PlannedCandidate> plans = result.fitting;
+  std::erase_if(plans,
+                [](const PlannedCandidate& plan) { return gathering_of(plan.run.arguments) == Gathering{}; });
+  return plans;
+}
+
+// Where nothing fits otherwise, less is gathered at a time.
+TEST_F(PlanSearchTest, WhatDoesNotFitGathersLess) {
+  ask_for_shared_weights();
+  FitSpace held = kOverLink;
+  held.held.insert(Degree::kGathering);
+  const int64_t least_as_usual = find_over_link(0, held).least.at(MathsChange::kRounding).process_bytes;
+  EXPECT_TRUE(find_over_link(least_as_usual - 1, held).fitting.empty());
+  const FitResult result = find_over_link(least_as_usual - 1, kOverLink);
+  ASSERT_FALSE(result.fitting.empty());
+  EXPECT_EQ(gathered_otherwise(result).size(), result.fitting.size());
+}
+
+TEST_F(PlanSearchTest, MoreBudgetIsNeverSlowerWhereWeightsAreGathered) {
+  ask_for_shared_weights();
+  expect_more_budget_is_never_slower([&](int64_t budget) { return find_over_link(budget, kOverLink); });
 }
 
 // Training stays as it is where evaluation is what needs too much.

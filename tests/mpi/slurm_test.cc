@@ -9,6 +9,7 @@
 #include <random>
 #include <thread>
 
+#include "base/shell_testing.h"
 #include "beside_program.h"
 #include "cli_support.h"
 #include "hosts_testing.h"
@@ -31,10 +32,6 @@ std::string replace_all(std::string text, const std::string& old, const std::str
   for (size_t at = 0; (at = text.find(old, at)) != std::string::npos; at += by.size())
     text.replace(at, old.size(), by);
   return text;
-}
-
-bool has_program(const std::string& name) {
-  return std::system(("command -v " + name + " > /dev/null 2>&1").c_str()) == 0;
 }
 
 class Slurm : public CliTest {
