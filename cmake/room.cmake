@@ -10,9 +10,8 @@
 #
 # The files of a room are compiled several at a time, but those that are being worked on (compiled_together.cmake). So no two
 # files of a room have names of their own that clash, and no two of its tests, and each file includes what it uses (`make
-# check-alone`). Tests are in namespace shoehorn, which has a `testing` of its own: gtest's is ::testing. SEPARATE_FILES:
-# those of this room are compiled once a processor type, each for itself; so are all benches. RUNS_BRIEFLY: code around the
-# work, whose time is that of the compiler: it is optimized a little.
+# check-alone`). SEPARATE_FILES: those of this room are compiled once a processor type, each for itself; so are
+# all benches. RUNS_BRIEFLY: code around the work, whose time is that of the compiler: it is optimized a little.
 include(${CMAKE_CURRENT_LIST_DIR}/compiled_together.cmake)
 
 # What many files include is compiled once: room_headers for the rooms, test_headers for their tests. A compiled header
@@ -57,7 +56,8 @@ foreach(headers test_headers reference_test_headers training_test_headers)
   add_library(${headers} OBJECT ${CMAKE_CURRENT_LIST_DIR}/compiled_headers.cc)
   shoehorn_test_settings(${headers} ${headers})
   target_precompile_headers(${headers} PRIVATE
-    <gtest/gtest.h> <fmt/format.h> <algorithm> <filesystem> <functional> <string> <vector>)
+    <gtest/gtest.h> ${CMAKE_CURRENT_LIST_DIR}/gtest_namespace.h <fmt/format.h>
+    <algorithm> <filesystem> <functional> <string> <vector>)
 endforeach()
 target_include_directories(training_test_headers PRIVATE ${PROJECT_SOURCE_DIR}/src)
 target_precompile_headers(training_test_headers PRIVATE <nlohmann/json.hpp> ${PROJECT_SOURCE_DIR}/src/train/trainer.h)

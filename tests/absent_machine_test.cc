@@ -17,7 +17,7 @@
 namespace shoehorn {
 namespace {
 
-using namespace shoehorn::testing;
+using namespace shoehorn::test_support;
 using nlohmann::json;
 
 // This machine's profile, of `threads` threads and with measurements that nobody made.

@@ -11,7 +11,7 @@
 namespace shoehorn {
 namespace {
 
-using namespace testing;
+using namespace test_support;
 using nlohmann::json;
 
 class CliCalibrate : public CliTest {

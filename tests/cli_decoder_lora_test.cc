@@ -7,7 +7,7 @@
 namespace shoehorn {
 namespace {
 
-using namespace testing;
+using namespace test_support;
 namespace fs = std::filesystem;
 using nlohmann::json;
 

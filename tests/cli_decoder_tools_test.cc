@@ -9,7 +9,7 @@
 namespace shoehorn {
 namespace {
 
-using namespace testing;
+using namespace test_support;
 using nlohmann::json;
 
 class CliDecoderTools : public CliTest {

@@ -13,7 +13,7 @@
 namespace shoehorn {
 namespace {
 
-using namespace shoehorn::testing;
+using namespace shoehorn::test_support;
 using nlohmann::json;
 namespace fs = std::filesystem;
 
@@ -242,7 +242,7 @@ TEST_F(CliErrors, FullFileSystem) {
                  {small.string(), "free on its disk"});
   std::vector<std::string> left;
   for (const auto& entry : fs::directory_iterator(small)) left.push_back(entry.path().filename());
-  EXPECT_TRUE(left.empty()) << ::testing::PrintToString(left);
+  EXPECT_TRUE(left.empty()) << testing::PrintToString(left);
   EXPECT_EQ(umount2(small.c_str(), MNT_DETACH), 0);
 }
 

@@ -9,7 +9,7 @@
 namespace shoehorn {
 namespace {
 
-using namespace shoehorn::testing;
+using namespace shoehorn::test_support;
 
 const std::vector<std::string> kIntegers = {
     "0",     "-1", "2147483648", "9223372036854775807", "9223372036854775808", "-9223372036854775808",

@@ -15,7 +15,7 @@
 namespace shoehorn {
 namespace {
 
-using namespace shoehorn::testing;
+using namespace shoehorn::test_support;
 
 class CliFitRanks : public CliTest {
  protected:

@@ -13,7 +13,7 @@
 namespace shoehorn {
 namespace {
 
-using namespace testing;
+using namespace test_support;
 using nlohmann::json;
 
 // How much the bytes of one process besides its arenas differ from one run to the next: the page cache maps neighbours of the

@@ -9,7 +9,7 @@
 namespace shoehorn {
 namespace {
 
-using namespace shoehorn::testing;
+using namespace shoehorn::test_support;
 using nlohmann::json;
 
 class CliHeadSize : public CliTest {

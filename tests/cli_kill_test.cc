@@ -10,7 +10,7 @@
 namespace shoehorn {
 namespace {
 
-using namespace shoehorn::testing;
+using namespace shoehorn::test_support;
 namespace fs = std::filesystem;
 
 constexpr int kKills = 50;

@@ -11,7 +11,7 @@
 namespace shoehorn {
 namespace {
 
-using namespace testing;
+using namespace test_support;
 using nlohmann::json;
 
 class CliLanguageTest : public CliTest {
@@ -435,6 +435,24 @@ TEST_F(CliLanguageTest, MistakesAreNamed) {
   EXPECT_EQ(run(long_text).exit_code, 0) << "as long as the model's positions";
   directory_.write("out/generation_config.json", R"({"eos_token_id": -1})");
   expect_failure(long_text, 2, {"generation_config.json", "eos_token_id"});
+}
+
+// Files of one directory, and a tokenizer, that disagree about what the model's tables hold.
+TEST_F(CliLanguageTest, SizesOfTablesThatDisagreeAreNamed) {
+  ASSERT_EQ(run(new_model_words("train", {"--save_strategy", "no", "--max_steps", "1"})).exit_code, 0);
+  const std::filesystem::path config = output() / "config.json";
+  const json whole = read_json(config);
+  const auto refuses = [&](const char* key, int64_t size, const std::vector<std::string>& parts) {
+    json changed = whole;
+    changed[key] = size;
+    directory_.write("out/config.json", changed.dump());
+    expect_failure({"train", "--task", "causal-lm", "--model_name_or_path", output().string(), "--train_file",
+                    path("texts.txt").string(), "--output_dir", path("other").string()},
+                   2, parts);
+  };
+  refuses("vocab_size", 300, {"model.safetensors: transformer.wte.weight", "[300, 32]", "got [280, 32]"});
+  refuses("vocab_size", 100, {"expected token ids below 100", "is the tokenizer the model's?"});
+  refuses("n_positions", 64, {"model.safetensors: transformer.wpe.weight", "[64, 32]", "got [32, 32]"});
 }
 
 }  // namespace

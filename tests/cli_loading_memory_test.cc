@@ -10,7 +10,7 @@
 namespace shoehorn {
 namespace {
 
-using namespace shoehorn::testing;
+using namespace shoehorn::test_support;
 using nlohmann::json;
 
 constexpr int64_t kLlamaVocabulary = 32768;
@@ -123,7 +123,7 @@ struct Stored {
   int64_t max_shard_bytes;
 };
 
-class CliLoadsStored : public CliLoadingMemory, public ::testing::WithParamInterface<Stored> {};
+class CliLoadsStored : public CliLoadingMemory, public testing::WithParamInterface<Stored> {};
 
 TEST_P(CliLoadsStored, TakesTheModelsBytesAndSixtyFourMebibytes) {
   write_llama(GetParam().dtype, GetParam().max_shard_bytes);
@@ -132,10 +132,10 @@ TEST_P(CliLoadsStored, TakesTheModelsBytesAndSixtyFourMebibytes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Files, CliLoadsStored,
-                         ::testing::Values(Stored{"float32", DType::kF32, kDefaultMaxShardBytes},
-                                           Stored{"float32_shards", DType::kF32, 40 * kMebibyte},
-                                           Stored{"bfloat16", DType::kBF16, kDefaultMaxShardBytes},
-                                           Stored{"float16_shards", DType::kF16, 40 * kMebibyte}),
+                         testing::Values(Stored{"float32", DType::kF32, kDefaultMaxShardBytes},
+                                         Stored{"float32_shards", DType::kF32, 40 * kMebibyte},
+                                         Stored{"bfloat16", DType::kBF16, kDefaultMaxShardBytes},
+                                         Stored{"float16_shards", DType::kF16, 40 * kMebibyte}),
                          [](const auto& info) { return info.param.name; });
 
 // The pages of files that the kernel keeps count in a cgroup, and it drops them: no page is mapped.

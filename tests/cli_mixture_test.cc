@@ -11,7 +11,7 @@
 namespace shoehorn {
 namespace {
 
-using namespace testing;
+using namespace test_support;
 namespace fs = std::filesystem;
 
 class CliMixture : public CliTest {

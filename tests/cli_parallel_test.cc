@@ -10,7 +10,7 @@
 namespace shoehorn {
 namespace {
 
-using namespace shoehorn::testing;
+using namespace shoehorn::test_support;
 using nlohmann::json;
 
 class CliParallel : public CliTest {

@@ -8,7 +8,7 @@
 #include "io/safetensors.h"
 #include "io/safetensors_writer.h"
 
-namespace shoehorn::testing {
+namespace shoehorn::test_support {
 namespace {
 
 using nlohmann::json;
@@ -243,4 +243,4 @@ TEST_F(CliProblems, PlansOfOtherProblems) {
 }
 
 }  // namespace
-}  // namespace shoehorn::testing
+}  // namespace shoehorn::test_support

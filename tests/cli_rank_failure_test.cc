@@ -23,7 +23,7 @@
 namespace shoehorn {
 namespace {
 
-using namespace shoehorn::testing;
+using namespace shoehorn::test_support;
 
 // From a failure to the end of mpirun, which waits 8 of them where launch says how long.
 constexpr double kMostSecondsOfAnEnd = kIsSanitized ? 60 : 10;

@@ -18,7 +18,7 @@
 namespace shoehorn {
 namespace {
 
-using namespace shoehorn::testing;
+using namespace shoehorn::test_support;
 namespace fs = std::filesystem;
 
 constexpr double kMostSecondsToEnd = kIsSanitized ? 60 : 10;

@@ -17,7 +17,7 @@
 #include "cli_support.h"
 #include "io/json_file.h"
 
-namespace shoehorn::testing {
+namespace shoehorn::test_support {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
@@ -307,4 +307,4 @@ class CliReadFlags : public CliTest {
   }
 };
 
-}  // namespace shoehorn::testing
+}  // namespace shoehorn::test_support

@@ -4,7 +4,7 @@
 namespace shoehorn {
 namespace {
 
-using namespace shoehorn::testing;
+using namespace shoehorn::test_support;
 
 TEST_F(CliReadFlags, Eval) {
   expect_every_flag_is_read(

@@ -4,7 +4,7 @@
 namespace shoehorn {
 namespace {
 
-using namespace shoehorn::testing;
+using namespace shoehorn::test_support;
 
 // A loss scale that the first steps overflow.
 const std::vector<std::string> kOverflows = {"--fp16", "--initial_scale_power=21"};

@@ -7,7 +7,7 @@
 namespace shoehorn {
 namespace {
 
-using namespace testing;
+using namespace test_support;
 using nlohmann::json;
 
 // The blocks of the recipes' README that need no download, as they stand there. `shoehorn` adds to them what makes them small: of a flag

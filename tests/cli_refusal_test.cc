@@ -10,7 +10,7 @@
 namespace shoehorn {
 namespace {
 
-using namespace shoehorn::testing;
+using namespace shoehorn::test_support;
 using nlohmann::json;
 
 // The flags of the lines "   2.53 GiB    -1%  --optim adafactor", without a shell's quotes.

@@ -5,7 +5,7 @@
 namespace shoehorn {
 namespace {
 
-using namespace shoehorn::testing;
+using namespace shoehorn::test_support;
 
 constexpr const char* kErased = "\r\x1b[K";
 

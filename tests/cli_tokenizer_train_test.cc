@@ -8,7 +8,7 @@
 namespace shoehorn {
 namespace {
 
-using namespace shoehorn::testing;
+using namespace shoehorn::test_support;
 
 class CliTokenizerTrain : public CliTest {
  protected:

@@ -12,7 +12,7 @@
 namespace shoehorn {
 namespace {
 
-using namespace shoehorn::testing;
+using namespace shoehorn::test_support;
 
 // A made-up machine in hwloc's form: two sockets with two processors each, at the first a switch with a GPU and a network card,
 // and a second GPU beside it; at the other a GPU; and the screen of a board, which is none. Two NVLinks join the first two GPUs, one

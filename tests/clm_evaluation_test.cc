@@ -7,7 +7,7 @@
 namespace shoehorn {
 namespace {
 
-using namespace testing;
+using namespace test_support;
 using nlohmann::json;
 
 using ClmEvaluation = CliTest;

@@ -2,10 +2,10 @@
 
 #include "exec/backends.h"
 
-namespace shoehorn::testing {
+namespace shoehorn::test_support {
 
 std::shared_ptr<const Backend> conformance_backend(int threads) {
   return make_backend(kDefaultBackend, threads);
 }
 
-}  // namespace shoehorn::testing
+}  // namespace shoehorn::test_support

@@ -6,8 +6,8 @@
 
 #include "exec/backend/backend.h"
 
-namespace shoehorn::testing {
+namespace shoehorn::test_support {
 
 std::shared_ptr<const Backend> conformance_backend(int threads);
 
-}  // namespace shoehorn::testing
+}  // namespace shoehorn::test_support

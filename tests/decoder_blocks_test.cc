@@ -13,7 +13,7 @@
 namespace shoehorn {
 namespace {
 
-using namespace shoehorn::testing;
+using namespace shoehorn::test_support;
 
 constexpr int64_t kBlockHeads = 4;
 constexpr int64_t kBlockHeadSize = 6;
@@ -108,7 +108,7 @@ ToyModel model_of(DecoderFamily family) {
 // Sums of up to 72 terms, some ten ops deep in each of two layers, forward and backward.
 constexpr double kBlockRoundings = 4 * 10 * 8.5;
 
-class DecoderBlocks : public ::testing::TestWithParam<DecoderFamily> {};
+class DecoderBlocks : public testing::TestWithParam<DecoderFamily> {};
 
 TEST_P(DecoderBlocks, AreFused) {
   const Session session(model_of(GetParam()), session_options({}));
@@ -190,7 +190,7 @@ TEST_P(DecoderBlocks, FreezingPartsLeavesTheOthersGradients) {
   expect_close(found, expected, kBlockRoundings);
 }
 
-class DecoderBlocksIn : public ::testing::TestWithParam<std::tuple<DecoderFamily, Precision>> {
+class DecoderBlocksIn : public testing::TestWithParam<std::tuple<DecoderFamily, Precision>> {
  protected:
   static DecoderFamily family() { return std::get<0>(GetParam()); }
   static StepOptions options() {
@@ -233,12 +233,12 @@ TEST_P(DecoderBlocksIn, ParametersKeepTheirPlaces) {
 constexpr DecoderFamily kDecoderFamilies[] = {DecoderFamily::kLlama, DecoderFamily::kQwen3,
                                               DecoderFamily::kGpt2};
 
-INSTANTIATE_TEST_SUITE_P(Families, DecoderBlocks, ::testing::ValuesIn(kDecoderFamilies),
+INSTANTIATE_TEST_SUITE_P(Families, DecoderBlocks, testing::ValuesIn(kDecoderFamilies),
                          [](const auto& info) { return family_name(info.param); });
 INSTANTIATE_TEST_SUITE_P(Families, DecoderBlocksIn,
-                         ::testing::Combine(::testing::ValuesIn(kDecoderFamilies),
-                                            ::testing::Values(Precision::kFloat32, Precision::kBfloat16,
-                                                              Precision::kFloat16)),
+                         testing::Combine(testing::ValuesIn(kDecoderFamilies),
+                                          testing::Values(Precision::kFloat32, Precision::kBfloat16,
+                                                          Precision::kFloat16)),
                          [](const auto& info) {
                            const Precision precision = std::get<1>(info.param);
                            const char* name = precision == Precision::kFloat32    ? "fp32"

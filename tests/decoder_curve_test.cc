@@ -18,7 +18,7 @@
 namespace shoehorn {
 namespace {
 
-using namespace shoehorn::testing;
+using namespace shoehorn::test_support;
 using nlohmann::json;
 
 constexpr int64_t kIds = 251;
@@ -38,7 +38,7 @@ Dataset curve_samples(int64_t seed, int64_t rows) {
   return Dataset::next_token(Dataset::from_columns({{"input_ids", ids}}));
 }
 
-class DecoderCurves : public ::testing::Test {
+class DecoderCurves : public testing::Test {
  protected:
   void SetUp() override {
     if (kIsSanitized) GTEST_SKIP() << "too slow under a sanitizer";
@@ -97,7 +97,7 @@ class DecoderCurves : public ::testing::Test {
   json arguments_;
 };
 
-class DecoderCurve : public DecoderCurves, public ::testing::WithParamInterface<const char*> {};
+class DecoderCurve : public DecoderCurves, public testing::WithParamInterface<const char*> {};
 
 // Transformers' own fp32 is as far from its float64 as `float64_to_fp32` says.
 TEST_P(DecoderCurve, AHundredStepsFollowTransformers) {
@@ -143,7 +143,7 @@ TEST_F(DecoderCurves, InBfloat16TheyAreAsNearToFp32AsAutocast) {
   EXPECT_LE(ours, 1.5 * theirs);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, DecoderCurve, ::testing::Values("gpt2", "llama", "qwen3"),
+INSTANTIATE_TEST_SUITE_P(Models, DecoderCurve, testing::Values("gpt2", "llama", "qwen3"),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

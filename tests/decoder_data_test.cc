@@ -16,7 +16,7 @@
 namespace shoehorn {
 namespace {
 
-using namespace shoehorn::testing;
+using namespace shoehorn::test_support;
 namespace fs = std::filesystem;
 
 constexpr int64_t kGoldenVocabulary = 37;
@@ -34,7 +34,7 @@ struct TrainedGolden {
   NamedWeights weights;
 };
 
-class DecoderData : public ::testing::TestWithParam<const char*> {
+class DecoderData : public testing::TestWithParam<const char*> {
  protected:
   static TrainedGolden train(const Dataset& dataset, int64_t batch, int64_t accumulation, int64_t steps) {
     TrainingArguments args = quiet_arguments(batch);
@@ -98,8 +98,8 @@ TEST_P(DecoderData, UnequalMicroBatchesAreOneBatch) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Every, DecoderData,
-                         ::testing::Values("gpt2", "gpt2_untied", "llama", "llama_llama3", "llama_yarn",
-                                           "mistral", "qwen2", "qwen2_window", "qwen3"),
+                         testing::Values("gpt2", "gpt2_untied", "llama", "llama_llama3", "llama_yarn",
+                                         "mistral", "qwen2", "qwen2_window", "qwen3"),
                          [](const auto& info) { return info.param; });
 
 // The tensors of a file, by name.
@@ -132,7 +132,7 @@ int64_t planned_parameters(const Model& model) {
   return Session(model, std::move(options)).parameter_count();
 }
 
-class TiedFiles : public ::testing::TestWithParam<std::pair<const char*, const char*>> {
+class TiedFiles : public testing::TestWithParam<std::pair<const char*, const char*>> {
  protected:
   // The weights of a directory with these tensors; `notices` gets what is said of it.
   NamedWeights load(const Tensors& tensors, std::string& notices) const {
@@ -187,8 +187,8 @@ TEST_P(TiedFiles, HaveTheTableTheHeadOrBoth) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, TiedFiles,
-                         ::testing::Values(std::pair("gpt2", "transformer.wte.weight"),
-                                           std::pair("llama_tied_biases", "model.embed_tokens.weight")),
+                         testing::Values(std::pair("gpt2", "transformer.wte.weight"),
+                                         std::pair("llama_tied_biases", "model.embed_tokens.weight")),
                          [](const auto& info) { return std::string(info.param.first); });
 
 }  // namespace

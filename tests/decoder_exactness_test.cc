@@ -14,7 +14,7 @@
 namespace shoehorn::decoder_exactness {
 namespace {
 
-using namespace shoehorn::testing;
+using namespace shoehorn::test_support;
 using nlohmann::json;
 
 constexpr int64_t kVocabularySize = 61;
@@ -143,7 +143,7 @@ const std::vector<DecoderCase> kCases = {
     {"adapters_activation_budget", adapters, half_the_activations},
 };
 
-class DecoderExactness : public ::testing::TestWithParam<std::tuple<const char*, DecoderCase>> {};
+class DecoderExactness : public testing::TestWithParam<std::tuple<const char*, DecoderCase>> {};
 
 TEST_P(DecoderExactness, FourStepsAreBitIdentical) {
   const auto& [name, exact] = GetParam();
@@ -168,9 +168,9 @@ TEST_P(DecoderExactness, FourStepsAreBitIdentical) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Every, DecoderExactness,
-                         ::testing::Combine(::testing::Values("gpt2_tied", "llama_untied", "qwen3_tied",
-                                                              "qwen2_tied", "mistral_window"),
-                                            ::testing::ValuesIn(kCases)),
+                         testing::Combine(testing::Values("gpt2_tied", "llama_untied", "qwen3_tied",
+                                                          "qwen2_tied", "mistral_window"),
+                                          testing::ValuesIn(kCases)),
                          [](const auto& info) {
                            return std::string(std::get<0>(info.param)) + "_" + std::get<1>(info.param).name;
                          });

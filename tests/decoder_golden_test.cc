@@ -10,11 +10,11 @@
 namespace shoehorn {
 namespace {
 
-using namespace testing;
+using namespace test_support;
 
 const std::filesystem::path kDecoderGolden = golden("decoders");
 
-class DecoderGolden : public ::testing::TestWithParam<std::tuple<const char*, Arrangement>> {};
+class DecoderGolden : public testing::TestWithParam<std::tuple<const char*, Arrangement>> {};
 
 TEST_P(DecoderGolden, LogitsLossAndEveryGradient) {
   const auto& [name, arrangement] = GetParam();
@@ -23,7 +23,7 @@ TEST_P(DecoderGolden, LogitsLossAndEveryGradient) {
   step.expect_loss_and_gradients();
 }
 
-class DecoderLossGolden : public ::testing::TestWithParam<std::tuple<const char*, Arrangement>> {};
+class DecoderLossGolden : public testing::TestWithParam<std::tuple<const char*, Arrangement>> {};
 
 // Label smoothing and z-loss: the loss and every gradient, with labels that do not count inside the texts.
 TEST_P(DecoderLossGolden, LossAndEveryGradient) {
@@ -86,7 +86,7 @@ TEST(DecoderRotary, AProgramTakesTheFrequenciesOfItsLongestSequence) {
   }
 }
 
-std::string name_of(const ::testing::TestParamInfo<DecoderGolden::ParamType>& info) {
+std::string name_of(const testing::TestParamInfo<DecoderGolden::ParamType>& info) {
   return fmt::format("{}_{}", std::get<0>(info.param), std::get<1>(info.param).name);
 }
 
@@ -101,40 +101,41 @@ const auto kLayerMajor = arrangement("layer_major_recompute_update", [](StepOpti
 
 INSTANTIATE_TEST_SUITE_P(
     Every, DecoderGolden,
-    ::testing::Combine(::testing::Values("gpt2", "gpt2_untied", "gpt2_classifier", "gpt2_classifier_padded",
-                                         "llama", "llama_tied_biases", "llama_linear", "llama_dynamic",
-                                         "llama_llama3", "llama_yarn", "llama_yarn_mscale", "llama_longrope",
-                                         "llama_longrope_long", "llama_dynamic_long", "llama_classifier",
-                                         "mistral_classifier", "qwen2_classifier", "qwen3_classifier",
-                                         "mistral", "qwen2", "qwen2_window", "qwen3", "qwen3_window",
-                                         "gpt2_unscaled", "mistral_tied_no_window", "qwen3_tied_biases"),
-                       ::testing::Values(kPlain, kUnfused, kLayerMajor)),
+    testing::Combine(testing::Values("gpt2", "gpt2_untied", "gpt2_classifier", "gpt2_classifier_padded",
+                                     "llama", "llama_tied_biases", "llama_linear", "llama_dynamic",
+                                     "llama_llama3", "llama_yarn", "llama_yarn_mscale", "llama_longrope",
+                                     "llama_longrope_long", "llama_dynamic_long", "llama_classifier",
+                                     "mistral_classifier", "qwen2_classifier", "qwen3_classifier", "mistral",
+                                     "qwen2", "qwen2_window", "qwen3", "qwen3_window", "gpt2_unscaled",
+                                     "mistral_tied_no_window", "qwen3_tied_biases"),
+                     testing::Values(kPlain, kUnfused, kLayerMajor)),
     name_of);
 
 INSTANTIATE_TEST_SUITE_P(
     Losses, DecoderLossGolden,
-    ::testing::Combine(
-        ::testing::Values("gpt2_label_smoothing", "llama_z_loss", "qwen3_label_smoothing_z_loss"),
-        ::testing::Values(
-            kPlain, kUnfused, kLayerMajor,
-            arrangement("apart", [](StepOptions& o) { o.skip_passes = {"fuse_vocabulary_gradient"}; }),
-            arrangement("accumulate", [](StepOptions& o) { o.gradient_accumulation_steps = 2; }))),
+    testing::Combine(testing::Values("gpt2_label_smoothing", "llama_z_loss", "qwen3_label_smoothing_z_loss"),
+                     testing::Values(kPlain, kUnfused, kLayerMajor,
+                                     arrangement("apart",
+                                                 [](StepOptions& o) {
+                                                   o.skip_passes = {"fuse_vocabulary_gradient"};
+                                                 }),
+                                     arrangement("accumulate",
+                                                 [](StepOptions& o) { o.gradient_accumulation_steps = 2; }))),
     name_of);
 
 INSTANTIATE_TEST_SUITE_P(
     Arranged, DecoderGolden,
-    ::testing::Combine(
-        ::testing::Values("gpt2", "gpt2_classifier", "llama", "mistral", "qwen2", "qwen3"),
-        ::testing::Values(arrangement("recompute", [](StepOptions& o) { o.recompute_every_n_layers = 1; }),
-                          arrangement("accumulate",
-                                      [](StepOptions& o) { o.gradient_accumulation_steps = 2; }),
-                          arrangement("bf16", [](StepOptions& o) { o.precision = Precision::kBfloat16; }),
-                          arrangement("bf16_unfused",
-                                      [](StepOptions& o) {
-                                        o.precision = Precision::kBfloat16;
-                                        o.skip_passes = {"fuse"};
-                                      }),
-                          arrangement("fp16", fp16))),
+    testing::Combine(
+        testing::Values("gpt2", "gpt2_classifier", "llama", "mistral", "qwen2", "qwen3"),
+        testing::Values(arrangement("recompute", [](StepOptions& o) { o.recompute_every_n_layers = 1; }),
+                        arrangement("accumulate", [](StepOptions& o) { o.gradient_accumulation_steps = 2; }),
+                        arrangement("bf16", [](StepOptions& o) { o.precision = Precision::kBfloat16; }),
+                        arrangement("bf16_unfused",
+                                    [](StepOptions& o) {
+                                      o.precision = Precision::kBfloat16;
+                                      o.skip_passes = {"fuse"};
+                                    }),
+                        arrangement("fp16", fp16))),
     name_of);
 
 }  // namespace

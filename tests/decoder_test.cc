@@ -14,7 +14,7 @@
 namespace shoehorn {
 namespace {
 
-using namespace shoehorn::testing;
+using namespace shoehorn::test_support;
 
 constexpr int64_t kQueryHeads = 6;
 constexpr int64_t kKeyValueHeads = 2;
@@ -149,7 +149,7 @@ TEST(Decoder, MistakesAreNamed) {
                        "starts and lengths of the keys"));
 }
 
-class DecoderPrecision : public ::testing::TestWithParam<Precision> {
+class DecoderPrecision : public testing::TestWithParam<Precision> {
  protected:
   static StepOptions options() {
     StepOptions step;
@@ -185,7 +185,7 @@ TEST_P(DecoderPrecision, ParametersKeepTheirPlaces) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Precisions, DecoderPrecision,
-                         ::testing::Values(Precision::kFloat32, Precision::kBfloat16, Precision::kFloat16),
+                         testing::Values(Precision::kFloat32, Precision::kBfloat16, Precision::kFloat16),
                          [](const auto& info) {
                            if (info.param == Precision::kFloat16) return "fp16";
                            return info.param == Precision::kFloat32 ? "fp32" : "bf16";

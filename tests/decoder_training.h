@@ -10,7 +10,7 @@
 
 #include "toy_training.h"
 
-namespace shoehorn::testing {
+namespace shoehorn::test_support {
 
 inline std::vector<Sample> six_samples(uint32_t seed) {
   return random_samples(6, seed, 20, 2);
@@ -47,4 +47,4 @@ inline void expect_parameters_keep_their_places(const ToyModel& model, const Ste
   for (const auto& [name, values] : read_weights(session)) EXPECT_TRUE(values == weights.at(name)) << name;
 }
 
-}  // namespace shoehorn::testing
+}  // namespace shoehorn::test_support

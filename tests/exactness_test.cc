@@ -10,7 +10,7 @@
 namespace shoehorn {
 namespace {
 
-using namespace shoehorn::testing;
+using namespace shoehorn::test_support;
 
 std::string precision_name(Precision precision) {
   if (precision == Precision::kFloat16) return "fp16";
@@ -61,7 +61,7 @@ void PrintTo(const Case& exact, std::ostream* out) {
   *out << exact.name;
 }
 
-class ExactPass : public ::testing::TestWithParam<std::tuple<Case, Precision>> {
+class ExactPass : public testing::TestWithParam<std::tuple<Case, Precision>> {
  protected:
   static StepOptions base() {
     StepOptions step;
@@ -168,8 +168,8 @@ TEST(RoundingOnlyPass, KeepsTheDropoutOfTheFirstStep) {
 
 INSTANTIATE_TEST_SUITE_P(
     Passes, ExactPass,
-    ::testing::Combine(
-        ::testing::Values(
+    testing::Combine(
+        testing::Values(
             Case{"recompute_every_layer", nothing, [](StepOptions& o) { o.recompute_every_n_layers = 1; }},
             Case{"recompute_every_2_layers", nothing, [](StepOptions& o) { o.recompute_every_n_layers = 2; }},
             Case{"recompute_unfused", [](StepOptions& o) { o.skip_passes = {"fuse"}; },
@@ -213,7 +213,7 @@ INSTANTIATE_TEST_SUITE_P(
                    o.update_in_backward = true;
                    o.skip_passes = {"rematerialize", "fuse_update"};
                  }}),
-        ::testing::Values(Precision::kFloat32, Precision::kBfloat16, Precision::kFloat16)),
+        testing::Values(Precision::kFloat32, Precision::kBfloat16, Precision::kFloat16)),
     [](const auto& info) { return std::get<0>(info.param).name + "_" + precision_name(std::get<1>(info.param)); });
 
 void no_masters(StepOptions& o) {
@@ -232,8 +232,8 @@ void no_masters_layer_major(StepOptions& o) {
 // What a weight is rounded by does not depend on when and with which others it is updated.
 INSTANTIATE_TEST_SUITE_P(
     WithoutMasters, ExactPass,
-    ::testing::Combine(
-        ::testing::Values(
+    testing::Combine(
+        testing::Values(
             Case{"recompute", no_masters, [](StepOptions& o) { o.recompute_every_n_layers = 1; }},
             Case{"fuse_update", no_masters, [](StepOptions& o) { o.skip_passes = {"fuse_update"}; }},
             Case{"update_in_backward", no_masters, [](StepOptions& o) { o.update_in_backward = true; }},
@@ -243,10 +243,10 @@ INSTANTIATE_TEST_SUITE_P(
                  [](StepOptions& o) { o.update_in_backward = true; }},
             Case{"accumulate_in_other_order", no_masters_layer_major,
                  [](StepOptions& o) { o.accumulation_order = AccumulationOrder::kMicroBatch; }}),
-        ::testing::Values(Precision::kBfloat16)),
+        testing::Values(Precision::kBfloat16)),
     [](const auto& info) { return std::get<0>(info.param).name; });
 
-class Determinism : public ::testing::TestWithParam<Precision> {};
+class Determinism : public testing::TestWithParam<Precision> {};
 
 TEST_P(Determinism, TwoRunsAndTwoThreadCountsAreBitIdentical) {
   StepOptions step;
@@ -289,14 +289,14 @@ TEST_P(Determinism, TheSeedSelectsTheMasks) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Precisions, Determinism,
-                         ::testing::Values(Precision::kFloat32, Precision::kBfloat16, Precision::kFloat16),
+                         testing::Values(Precision::kFloat32, Precision::kBfloat16, Precision::kFloat16),
                          [](const auto& info) { return precision_name(info.param); });
 
 // Whether a case above is named after the pass.
 bool is_held(const std::string& pass) {
-  const ::testing::UnitTest& all = *::testing::UnitTest::GetInstance();
+  const testing::UnitTest& all = *testing::UnitTest::GetInstance();
   for (int i = 0; i < all.total_test_suite_count(); ++i) {
-    const ::testing::TestSuite& suite = *all.GetTestSuite(i);
+    const testing::TestSuite& suite = *all.GetTestSuite(i);
     if (!std::string(suite.name()).ends_with("/ExactPass")) continue;
     for (int k = 0; k < suite.total_test_count(); ++k) {
       const std::string name = suite.GetTestInfo(k)->name();

@@ -23,7 +23,7 @@
 #include "state/weights.h"
 #include "tasks/causal_language_modeling.h"
 
-namespace shoehorn::testing {
+namespace shoehorn::test_support {
 
 // Rows of the golden's samples as one micro-batch in the session's inputs.
 class GoldenBatch {
@@ -323,4 +323,4 @@ inline void fp16(StepOptions& o) {
   o.loss_scale.initial = 1024;
 }
 
-}  // namespace shoehorn::testing
+}  // namespace shoehorn::test_support

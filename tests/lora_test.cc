@@ -8,7 +8,7 @@
 namespace shoehorn {
 namespace {
 
-using namespace shoehorn::testing;
+using namespace shoehorn::test_support;
 
 StepOptions adapted(Precision precision = Precision::kFloat32) {
   StepOptions step;
@@ -27,7 +27,7 @@ Weights with_zero_b(Weights weights) {
 
 const std::vector<int32_t> kAll = {0, 1, 2, 3, 4, 5};
 
-class LoraPrecision : public ::testing::TestWithParam<Precision> {};
+class LoraPrecision : public testing::TestWithParam<Precision> {};
 
 // With B at zero the adapters add zeros: the logits are those of the base model, bit for bit.
 TEST_P(LoraPrecision, StartsAsTheBaseModel) {
@@ -54,7 +54,7 @@ TEST_P(LoraPrecision, TrainingMovesAdaptersAndTheClassifierAlone) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Precisions, LoraPrecision,
-                         ::testing::Values(Precision::kFloat32, Precision::kBfloat16, Precision::kFloat16),
+                         testing::Values(Precision::kFloat32, Precision::kBfloat16, Precision::kFloat16),
                          [](const auto& info) {
                            if (info.param == Precision::kFloat16) return "fp16";
                            return info.param == Precision::kFloat32 ? "fp32" : "bf16";

@@ -75,7 +75,7 @@ int posix_memalign(void** block, size_t alignment, size_t bytes) noexcept {
 namespace shoehorn {
 namespace {
 
-using namespace shoehorn::testing;
+using namespace shoehorn::test_support;
 
 BertConfig middle_bert() {
   BertConfig config;
@@ -231,7 +231,7 @@ void expect_sound(const StateTable& state, const MemoryPlan& plan) {
       << "only the batch is of no component";
 }
 
-class MemoryPromise : public ::testing::TestWithParam<StepSetting> {
+class MemoryPromise : public testing::TestWithParam<StepSetting> {
  protected:
   static void run(const BertConfig& config, BatchCapacity capacity) {
     TrainingRun run(BertForSequenceClassification(config), options_for(GetParam(), capacity));
@@ -286,7 +286,7 @@ TEST_P(MemoryPromise, BertBaseAndLargePackWithinTwoPercent) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Settings, MemoryPromise, ::testing::ValuesIn(settings()),
+INSTANTIATE_TEST_SUITE_P(Settings, MemoryPromise, testing::ValuesIn(settings()),
                          [](const auto& info) { return info.param.name; });
 
 struct DecoderShape {
@@ -330,7 +330,7 @@ Dataset packed_documents(int64_t count) {
   return Dataset::next_token(rows);
 }
 
-class DecoderMemoryPromise : public ::testing::TestWithParam<std::tuple<DecoderShape, StepSetting>> {};
+class DecoderMemoryPromise : public testing::TestWithParam<std::tuple<DecoderShape, StepSetting>> {};
 
 // A language model on packed documents: what MemoryPromise says of BERT.
 TEST_P(DecoderMemoryPromise, LanguageModelOnPackedDocuments) {
@@ -377,8 +377,8 @@ std::vector<StepSetting> decoder_settings() {
 }
 
 INSTANTIATE_TEST_SUITE_P(Decoders, DecoderMemoryPromise,
-                         ::testing::Combine(::testing::ValuesIn(kDecoderShapes),
-                                            ::testing::ValuesIn(decoder_settings())),
+                         testing::Combine(testing::ValuesIn(kDecoderShapes),
+                                          testing::ValuesIn(decoder_settings())),
                          [](const auto& info) {
                            return fmt::format("{}_{}", std::get<0>(info.param).name,
                                               std::get<1>(info.param).name);

@@ -9,11 +9,11 @@
 namespace shoehorn {
 namespace {
 
-using namespace testing;
+using namespace test_support;
 
 const std::filesystem::path kDistilBertGolden = golden("distilbert_small");
 
-class BertGolden : public ::testing::TestWithParam<Arrangement> {};
+class BertGolden : public testing::TestWithParam<Arrangement> {};
 
 TEST_P(BertGolden, LossAndEveryGradient) {
   GoldenStep step(kBertGolden, GetParam().step.lora.rank > 0 ? kLoraGolden : kBertGolden, GetParam().step);
@@ -94,13 +94,13 @@ std::vector<Arrangement> arrangements_and_adapted() {
   return made;
 }
 
-INSTANTIATE_TEST_SUITE_P(Arrangements, BertGolden, ::testing::ValuesIn(arrangements_and_adapted()),
+INSTANTIATE_TEST_SUITE_P(Arrangements, BertGolden, testing::ValuesIn(arrangements_and_adapted()),
                          [](const auto& info) { return info.param.name; });
 
 // Another activation, two labels, one token type, and the padding's id among the attended tokens. In fp32: with
 // so few units and samples what mixed precision loses is a matter of luck, and a unit of ReLU that lies at its
 // kink falls to either side.
-class BertVariant : public ::testing::TestWithParam<std::tuple<const char*, Arrangement>> {};
+class BertVariant : public testing::TestWithParam<std::tuple<const char*, Arrangement>> {};
 
 TEST_P(BertVariant, LossAndEveryGradient) {
   const auto& [name, arrangement] = GetParam();
@@ -112,10 +112,10 @@ TEST_P(BertVariant, LossAndEveryGradient) {
 
 INSTANTIATE_TEST_SUITE_P(
     Models, BertVariant,
-    ::testing::Combine(
-        ::testing::Values("relu", "gelu_new", "two_labels", "one_token_type", "token_zero_inside"),
-        ::testing::Values(arrangement("plain", [](StepOptions&) {}),
-                          arrangement("unfused", [](StepOptions& o) { o.skip_passes = {"fuse"}; }))),
+    testing::Combine(testing::Values("relu", "gelu_new", "two_labels", "one_token_type", "token_zero_inside"),
+                     testing::Values(arrangement("plain", [](StepOptions&) {}),
+                                     arrangement("unfused",
+                                                 [](StepOptions& o) { o.skip_passes = {"fuse"}; }))),
     [](const auto& info) {
       return fmt::format("{}_{}", std::get<0>(info.param), std::get<1>(info.param).name);
     });
@@ -123,24 +123,23 @@ INSTANTIATE_TEST_SUITE_P(
 // The tasks beside the choice of one class: squared error of one value and of three, and binary cross-entropy.
 INSTANTIATE_TEST_SUITE_P(
     Problems, BertVariant,
-    ::testing::Combine(
-        ::testing::Values("regression", "regression_of_three", "multi_label"),
-        ::testing::Values(arrangement("plain", [](StepOptions&) {}),
-                          arrangement("unfused", [](StepOptions& o) { o.skip_passes = {"fuse"}; }),
-                          arrangement("accumulate",
-                                      [](StepOptions& o) { o.gradient_accumulation_steps = 3; }),
-                          arrangement("layer_major_recompute_update",
-                                      [](StepOptions& o) {
-                                        o.gradient_accumulation_steps = 3;
-                                        o.accumulation_order = AccumulationOrder::kLayer;
-                                        o.recompute_every_n_layers = 1;
-                                        o.update_in_backward = true;
-                                      }))),
+    testing::Combine(testing::Values("regression", "regression_of_three", "multi_label"),
+                     testing::Values(arrangement("plain", [](StepOptions&) {}),
+                                     arrangement("unfused", [](StepOptions& o) { o.skip_passes = {"fuse"}; }),
+                                     arrangement("accumulate",
+                                                 [](StepOptions& o) { o.gradient_accumulation_steps = 3; }),
+                                     arrangement("layer_major_recompute_update",
+                                                 [](StepOptions& o) {
+                                                   o.gradient_accumulation_steps = 3;
+                                                   o.accumulation_order = AccumulationOrder::kLayer;
+                                                   o.recompute_every_n_layers = 1;
+                                                   o.update_in_backward = true;
+                                                 }))),
     [](const auto& info) {
       return fmt::format("{}_{}", std::get<0>(info.param), std::get<1>(info.param).name);
     });
 
-class DistilBertGolden : public ::testing::TestWithParam<Arrangement> {};
+class DistilBertGolden : public testing::TestWithParam<Arrangement> {};
 
 TEST_P(DistilBertGolden, LossAndEveryGradient) {
   GoldenStep step(kDistilBertGolden, kDistilBertGolden, GetParam().step);
@@ -150,20 +149,20 @@ TEST_P(DistilBertGolden, LossAndEveryGradient) {
 
 INSTANTIATE_TEST_SUITE_P(
     Arrangements, DistilBertGolden,
-    ::testing::Values(arrangement("plain", [](StepOptions&) {}),
-                      arrangement("unfused", [](StepOptions& o) { o.skip_passes = {"fuse"}; }),
-                      arrangement("all_rows", [](StepOptions& o) { o.skip_passes = {"gather_early"}; }),
-                      arrangement("recompute", [](StepOptions& o) { o.recompute_every_n_layers = 1; }),
-                      arrangement("accumulate", [](StepOptions& o) { o.gradient_accumulation_steps = 3; }),
-                      arrangement("layer_major_recompute_update",
-                                  [](StepOptions& o) {
-                                    o.gradient_accumulation_steps = 3;
-                                    o.accumulation_order = AccumulationOrder::kLayer;
-                                    o.recompute_every_n_layers = 1;
-                                    o.update_in_backward = true;
-                                  }),
-                      arrangement("bf16", [](StepOptions& o) { o.precision = Precision::kBfloat16; }),
-                      arrangement("fp16", fp16)),
+    testing::Values(arrangement("plain", [](StepOptions&) {}),
+                    arrangement("unfused", [](StepOptions& o) { o.skip_passes = {"fuse"}; }),
+                    arrangement("all_rows", [](StepOptions& o) { o.skip_passes = {"gather_early"}; }),
+                    arrangement("recompute", [](StepOptions& o) { o.recompute_every_n_layers = 1; }),
+                    arrangement("accumulate", [](StepOptions& o) { o.gradient_accumulation_steps = 3; }),
+                    arrangement("layer_major_recompute_update",
+                                [](StepOptions& o) {
+                                  o.gradient_accumulation_steps = 3;
+                                  o.accumulation_order = AccumulationOrder::kLayer;
+                                  o.recompute_every_n_layers = 1;
+                                  o.update_in_backward = true;
+                                }),
+                    arrangement("bf16", [](StepOptions& o) { o.precision = Precision::kBfloat16; }),
+                    arrangement("fp16", fp16)),
     [](const auto& info) { return info.param.name; });
 
 }  // namespace

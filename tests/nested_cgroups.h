@@ -12,7 +12,7 @@
 #include <fstream>
 #include <string>
 
-namespace shoehorn::testing {
+namespace shoehorn::test_support {
 
 inline bool write_to(const std::filesystem::path& file, const std::string& text) {
   std::ofstream out(file);
@@ -106,4 +106,4 @@ class NestedCgroups {
   std::string limit_file_;
 };
 
-}  // namespace shoehorn::testing
+}  // namespace shoehorn::test_support

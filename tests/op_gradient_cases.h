@@ -13,7 +13,7 @@
 #include "ops/op_builder.h"
 #include "passes/program_family.h"
 
-namespace shoehorn::testing {
+namespace shoehorn::test_support {
 
 using Inputs = std::vector<Doubles>;
 
@@ -796,4 +796,4 @@ inline std::vector<OpCase> op_cases() {
   return cases;
 }
 
-}  // namespace shoehorn::testing
+}  // namespace shoehorn::test_support

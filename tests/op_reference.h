@@ -10,7 +10,7 @@
 #include "base/philox.h"
 #include "graph/attributes.h"
 
-namespace shoehorn::testing {
+namespace shoehorn::test_support {
 
 using Doubles = std::vector<double>;
 
@@ -264,4 +264,4 @@ inline double binary_cross_entropy_reference(const Doubles& logits, const Double
   return loss / target_count;
 }
 
-}  // namespace shoehorn::testing
+}  // namespace shoehorn::test_support

@@ -13,7 +13,7 @@
 namespace shoehorn {
 namespace {
 
-using namespace shoehorn::testing;
+using namespace shoehorn::test_support;
 
 // An optimizer with what of optim_args changes its state, and its bytes a parameter of BERT-large: the
 // numbers of the table in docs/optimizers.md.
@@ -60,7 +60,7 @@ BertConfig config_of_both_kinds() {
   return config;
 }
 
-class OptimizerStateBytes : public ::testing::TestWithParam<StateBytes> {
+class OptimizerStateBytes : public testing::TestWithParam<StateBytes> {
  protected:
   static SessionOptions options(const BatchCapacity& capacity) {
     TrainingArguments args{.optim = GetParam().optim, .optim_args = GetParam().optim_args};
@@ -119,7 +119,7 @@ TEST_P(OptimizerStateBytes, OfBertLargeAreThoseOfTheDocumentation) {
   EXPECT_EQ(fmt::format("{:.2f}", bytes / static_cast<double>(session.parameter_count())), GetParam().bytes);
 }
 
-INSTANTIATE_TEST_SUITE_P(Optimizers, OptimizerStateBytes, ::testing::ValuesIn(state_bytes()),
+INSTANTIATE_TEST_SUITE_P(Optimizers, OptimizerStateBytes, testing::ValuesIn(state_bytes()),
                          [](const auto& info) {
                            std::string name = info.param.optim;
                            for (const auto& [key, value] : info.param.optim_args) name += "_" + key;

@@ -16,7 +16,7 @@
 namespace shoehorn {
 namespace {
 
-using namespace shoehorn::testing;
+using namespace shoehorn::test_support;
 
 Tensor attention_layer(ModelBuilder& builder, const std::string& name, Tensor x, Tensor keys,
                        AttentionMask mask) {

@@ -7,7 +7,7 @@
 #include "data/batch.h"
 #include "toy_training.h"
 
-namespace shoehorn::testing {
+namespace shoehorn::test_support {
 
 using Rows = Dataset::Rows;
 
@@ -160,4 +160,4 @@ inline Gradients gradients_of(const Model& model, const Dataset& dataset, const 
   return gradients;
 }
 
-}  // namespace shoehorn::testing
+}  // namespace shoehorn::test_support

@@ -119,7 +119,7 @@ class LossScaleProgram {
   std::vector<StorageId> state_;
   std::vector<Program> programs_;
   ValueId found_inf_;
-  const std::shared_ptr<const Backend> backend_ = testing::conformance_backend(1);
+  const std::shared_ptr<const Backend> backend_ = test_support::conformance_backend(1);
   MemoryPlan plan_;
   std::optional<Executor> executor_;
 };

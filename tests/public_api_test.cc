@@ -11,7 +11,7 @@
 namespace shoehorn {
 namespace {
 
-using namespace shoehorn::testing;
+using namespace shoehorn::test_support;
 
 class PublicApi : public CliTest {
  protected:

@@ -10,7 +10,7 @@
 
 #include "train/test_support.h"
 
-namespace shoehorn::testing {
+namespace shoehorn::test_support {
 
 struct Setting {
   std::string name;
@@ -50,4 +50,4 @@ inline std::filesystem::path base_for(const TrainingArguments& args, const std::
   return directory / "base";
 }
 
-}  // namespace shoehorn::testing
+}  // namespace shoehorn::test_support

@@ -17,7 +17,7 @@
 #include "state/weights.h"
 #include "tasks/single_label_classification.h"
 
-namespace shoehorn::testing {
+namespace shoehorn::test_support {
 
 // A model from a function; what only checkpoints and data ask for is made up.
 class ToyModel final : public Model {
@@ -268,4 +268,4 @@ inline void expect_close(const Gradients& a, const Gradients& b, double rounding
   }
 }
 
-}  // namespace shoehorn::testing
+}  // namespace shoehorn::test_support

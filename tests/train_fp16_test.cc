@@ -15,7 +15,7 @@
 namespace shoehorn {
 namespace {
 
-using namespace shoehorn::testing;
+using namespace shoehorn::test_support;
 
 TrainingArguments fp16_arguments() {
   TrainingArguments args = quiet_arguments(4);

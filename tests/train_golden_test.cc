@@ -19,7 +19,7 @@
 namespace shoehorn {
 namespace {
 
-using namespace shoehorn::testing;
+using namespace shoehorn::test_support;
 using nlohmann::json;
 
 const std::vector<int64_t> kMainRows = {0, 1, 2, 3, 4, 5, 6, 7};  // of the golden's batch `main`
@@ -90,8 +90,8 @@ double curve_tolerance(const json& golden, const char* name, double roundings) {
 void expect_curve(const TrainerState& state, const json& golden, const char* name, double roundings) {
   const double difference = largest_relative_difference(logged(state, name), golden["float64"][name]);
   EXPECT_LE(difference, curve_tolerance(golden, name, roundings)) << name;
-  ::testing::Test::RecordProperty(std::string(name) + "_largest_relative_difference",
-                                  fmt::format("{:.3g}", difference));
+  testing::Test::RecordProperty(std::string(name) + "_largest_relative_difference",
+                                fmt::format("{:.3g}", difference));
 }
 
 // Key biases have no gradient but rounding noise, which AdamW scales up to whole steps: they agree with no
@@ -109,7 +109,7 @@ double weight_tolerance(const json& golden, const std::string& name, const std::
          2 * golden["final_weights_float32_to_float64"][name].get<double>();
 }
 
-class TrainGolden : public ::testing::TestWithParam<std::string> {};
+class TrainGolden : public testing::TestWithParam<std::string> {};
 
 TEST_P(TrainGolden, EveryStepAndTheFinalWeights) {
   const bool adapts = GetParam() == "lora";
@@ -154,13 +154,13 @@ TEST_P(TrainGolden, EveryStepAndTheFinalWeights) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Optimizers, TrainGolden,
-                         ::testing::Values("adamw", "sgd", "adafactor", "adagrad", "rmsprop", "frozen",
-                                           "adamw_8bit", "lion_8bit", "lion_32bit", "lomo", "adalomo",
-                                           "reduce_lr_on_plateau", "lora"),
+                         testing::Values("adamw", "sgd", "adafactor", "adagrad", "rmsprop", "frozen",
+                                         "adamw_8bit", "lion_8bit", "lion_32bit", "lomo", "adalomo",
+                                         "reduce_lr_on_plateau", "lora"),
                          [](const auto& info) { return info.param; });
 
 // The weights themselves after AdamW, which moves each by up to the learning rate whatever its gradient's size.
-class TrainGoldenWeights : public ::testing::TestWithParam<std::string> {};
+class TrainGoldenWeights : public testing::TestWithParam<std::string> {};
 
 TEST_P(TrainGoldenWeights, AfterAdamW) {
   const bool adapts = GetParam() == "lora";
@@ -189,12 +189,12 @@ TEST_P(TrainGoldenWeights, AfterAdamW) {
   EXPECT_EQ(compared, golden["final_weights_sum_and_norm"].size());
 }
 
-INSTANTIATE_TEST_SUITE_P(Trained, TrainGoldenWeights, ::testing::Values("adamw", "lora"),
+INSTANTIATE_TEST_SUITE_P(Trained, TrainGoldenWeights, testing::Values("adamw", "lora"),
                          [](const auto& info) { return info.param; });
 
 // One step without learning: loss and gradient norm of the golden's batch `main`, through the whole Trainer. The
 // models' layers are of the same sizes.
-class TrainGoldenBatch : public ::testing::TestWithParam<std::filesystem::path> {
+class TrainGoldenBatch : public testing::TestWithParam<std::filesystem::path> {
  protected:
   void expect_step(TrainingArguments args, const json& golden, const std::vector<size_t>& ignored = {}) {
     args.max_steps = 1;
@@ -238,7 +238,7 @@ TEST_P(TrainGoldenBatch, AccumulatedInBothOrders) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, TrainGoldenBatch, ::testing::Values(kBertGolden, kDistilBertGolden),
+INSTANTIATE_TEST_SUITE_P(Models, TrainGoldenBatch, testing::Values(kBertGolden, kDistilBertGolden),
                          [](const auto& info) { return info.param.filename().string(); });
 
 }  // namespace

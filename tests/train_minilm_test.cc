@@ -23,7 +23,7 @@
 namespace shoehorn {
 namespace {
 
-using namespace shoehorn::testing;
+using namespace shoehorn::test_support;
 using nlohmann::json;
 namespace fs = std::filesystem;
 
@@ -47,7 +47,7 @@ class Fingerprint {
   uint64_t state_ = 0xCBF29CE484222325U;
 };
 
-class TrainMiniLm : public ::testing::Test {
+class TrainMiniLm : public testing::Test {
  protected:
   void SetUp() override {
     if (!fs::exists(minilm_directory() / "model.safetensors")) {
@@ -187,7 +187,7 @@ double distance(const std::vector<double>& curve, const std::vector<double>& ref
 // twice as far from fp32 as theirs is, in every quarter of the run. Two root mean squares over 50 steps of equal
 // spread differ by that much where their steps go together in groups of ten, once in some hundred times.
 // Where the processor has no products of the type a step takes many times as long: the first quarter then.
-class TrainMiniLmIn : public TrainMiniLm, public ::testing::WithParamInterface<const char*> {
+class TrainMiniLmIn : public TrainMiniLm, public testing::WithParamInterface<const char*> {
  protected:
   static constexpr size_t kQuarter = 50;
 
@@ -224,7 +224,7 @@ TEST_P(TrainMiniLmIn, IsAsNearToFp32AsTransformersIs) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Precisions, TrainMiniLmIn, ::testing::Values("bf16", "fp16"),
+INSTANTIATE_TEST_SUITE_P(Precisions, TrainMiniLmIn, testing::Values("bf16", "fp16"),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

@@ -14,10 +14,10 @@
 namespace shoehorn {
 namespace {
 
-using namespace shoehorn::testing;
+using namespace shoehorn::test_support;
 namespace fs = std::filesystem;
 
-class ResumeRefusal : public ::testing::Test {
+class ResumeRefusal : public testing::Test {
  protected:
   void SetUp() override { train(arguments()); }
 
@@ -88,7 +88,7 @@ TEST_F(ResumeRefusal, OtherStatesAreRefusedInAnyCase) {
 }
 
 // From checkpoint-5 to the end, with other arguments and data than before; the lines that are said.
-class ResumeChanged : public ::testing::Test {
+class ResumeChanged : public testing::Test {
  protected:
   std::vector<std::string> resume(const std::function<void(TrainingArguments&)>& change,
                                   Dataset data = tiny_samples(28, 3), Dataset evaluation = {}) const {

@@ -11,7 +11,7 @@
 namespace shoehorn {
 namespace {
 
-using namespace shoehorn::testing;
+using namespace shoehorn::test_support;
 namespace fs = std::filesystem;
 
 void expect_same_checkpoint(const fs::path& a, const fs::path& b) {
@@ -24,7 +24,7 @@ void expect_same_checkpoint(const fs::path& a, const fs::path& b) {
   }
 }
 
-class TrainResume : public ::testing::TestWithParam<Setting> {};
+class TrainResume : public testing::TestWithParam<Setting> {};
 
 TEST_P(TrainResume, GoesOnBitForBit) {
   const TestDirectory directory;
@@ -73,146 +73,146 @@ TEST(TrainResumeWithAnotherRecomputeSet, GoesOnBitForBit) {
 
 INSTANTIATE_TEST_SUITE_P(
     Settings, TrainResume,
-    ::testing::Values(Setting{"fp32", [](TrainingArguments&) {}},
-                      Setting{"bf16", [](TrainingArguments& a) { a.bf16 = true; }},
-                      Setting{"fp32_accumulation",
-                              [](TrainingArguments& a) { a.gradient_accumulation_steps = 2; }},
-                      Setting{"bf16_accumulation",
-                              [](TrainingArguments& a) {
-                                a.bf16 = true;
-                                a.gradient_accumulation_steps = 2;
-                              }},
-                      Setting{"fp32_layer_major",
-                              [](TrainingArguments& a) {
-                                a.gradient_accumulation_steps = 2;
-                                a.accumulation_order = "layer_major";
-                              }},
-                      Setting{"bf16_layer_major_recompute",
-                              [](TrainingArguments& a) {
-                                a.bf16 = true;
-                                a.gradient_accumulation_steps = 2;
-                                a.accumulation_order = "layer_major";
-                                a.gradient_checkpointing = true;
-                              }},
-                      Setting{"sgd_by_length_with_worker",
-                              [](TrainingArguments& a) {
-                                a.optim = "sgd";
-                                a.optim_args = {{"momentum", 0.9}};
-                                a.train_sampling_strategy = "group_by_length";
-                                a.dataloader_num_workers = 1;
-                              }},
-                      Setting{"adafactor_bf16",
-                              [](TrainingArguments& a) {
-                                a.optim = "adafactor";
-                                a.optim_args = {{"beta1", 0.9}, {"scale_parameter", true}};
-                                a.bf16 = true;
-                              }},
-                      Setting{"adamw_8bit_bf16_layer_major",
-                              [](TrainingArguments& a) {
-                                a.optim = "adamw_8bit";
-                                a.optim_args = {{"min_8bit_size", int64_t{64}}};
-                                a.bf16 = true;
-                                a.gradient_accumulation_steps = 2;
-                                a.accumulation_order = "layer_major";
-                              }},
-                      Setting{"lion_8bit_in_backward",
-                              [](TrainingArguments& a) {
-                                a.optim = "lion_8bit";
-                                a.optim_args["min_8bit_size"] = int64_t{64};
-                                a.optim_args["embedding_bits"] = int64_t{8};
-                                a.max_grad_norm = 0;
-                                a.update_in_backward = true;
-                              }},
-                      Setting{"frozen_bf16",
-                              [](TrainingArguments& a) {
-                                a.freeze = {R"(layer\.0\.)"};
-                                a.bf16 = true;
-                              }},
-                      Setting{"no_masters_accumulation",
-                              [](TrainingArguments& a) {
-                                a.bf16 = true;
-                                a.master_weights = "none";
-                                a.gradient_accumulation_steps = 2;
-                              }},
-                      Setting{"no_masters_8bit_in_layer_major_backward",
-                              [](TrainingArguments& a) {
-                                a.optim = "adamw_8bit";
-                                a.optim_args["min_8bit_size"] = int64_t{64};
-                                a.optim_args["embedding_bits"] = int64_t{8};
-                                a.bf16 = true;
-                                a.master_weights = "none";
-                                a.gradient_accumulation_steps = 2;
-                                a.accumulation_order = "layer_major";
-                                a.max_grad_norm = 0;
-                                a.update_in_backward = true;
-                              }},
-                      Setting{"no_masters_adafactor",
-                              [](TrainingArguments& a) {
-                                a.optim = "adafactor";
-                                a.optim_args = {{"scale_parameter", true}};
-                                a.bf16 = true;
-                                a.master_weights = "none";
-                              }},
-                      Setting{"adamw_8bit_fp16",
-                              [](TrainingArguments& a) {
-                                a.optim = "adamw_8bit";
-                                a.optim_args = {{"min_8bit_size", int64_t{64}}};
-                                a.fp16 = true;
-                                a.initial_scale_power = 24;
-                              }},
-                      Setting{"fp16",
-                              [](TrainingArguments& a) {
-                                a.fp16 = true;
-                                a.initial_scale_power = 20;  // overflows at first …
-                                a.loss_scale_window = 4;     // … and grows again
-                              }},
-                      Setting{"fp16_accumulation",
-                              [](TrainingArguments& a) {
-                                a.fp16 = true;
-                                a.initial_scale_power = 24;
-                                a.hysteresis = 2;
-                                a.gradient_accumulation_steps = 2;
-                              }},
-                      // 4 samples a step up to sample 20, 8 up to 60, then 12: step 5 is the last of the
-                      // first stage, and in the middle of an epoch.
-                      Setting{"batch_size_ramp",
-                              [](TrainingArguments& a) {
-                                a.gradient_accumulation_steps = 3;
-                                a.batch_size_ramp = {"0:4", "20:8", "60:12"};
-                              }},
-                      Setting{"batch_size_ramp_layer_major_with_worker",
-                              [](TrainingArguments& a) {
-                                a.gradient_accumulation_steps = 3;
-                                a.batch_size_ramp = {"0:4", "16:8", "60:12"};
-                                a.accumulation_order = "layer_major";
-                                a.max_grad_norm = 0;
-                                a.update_in_backward = true;
-                                a.dataloader_num_workers = 1;
-                              }},
-                      Setting{"noisy_embeddings_accumulation",
-                              [](TrainingArguments& a) {
-                                a.neftune_noise_alpha = 5;
-                                a.gradient_accumulation_steps = 2;
-                              }},
-                      Setting{"lora",
-                              [](TrainingArguments& a) {
-                                a.lora_rank = 4;
-                                a.lora_dropout = 0.1;
-                              }},
-                      Setting{"lora_bf16_accumulation_8bit",
-                              [](TrainingArguments& a) {
-                                a.lora_rank = 4;
-                                a.lora_target = {"all-linear"};
-                                a.bf16 = true;
-                                a.gradient_accumulation_steps = 2;
-                                a.optim = "adamw_8bit";
-                                a.optim_args = {{"min_8bit_size", int64_t{64}}};
-                              }},
-                      Setting{"rmsprop",
-                              [](TrainingArguments& a) {
-                                a.optim = "rmsprop";
-                                a.optim_args = {{"momentum", 0.9}, {"centered", true}};
-                              }}),
+    testing::Values(Setting{"fp32", [](TrainingArguments&) {}},
+                    Setting{"bf16", [](TrainingArguments& a) { a.bf16 = true; }},
+                    Setting{"fp32_accumulation",
+                            [](TrainingArguments& a) { a.gradient_accumulation_steps = 2; }},
+                    Setting{"bf16_accumulation",
+                            [](TrainingArguments& a) {
+                              a.bf16 = true;
+                              a.gradient_accumulation_steps = 2;
+                            }},
+                    Setting{"fp32_layer_major",
+                            [](TrainingArguments& a) {
+                              a.gradient_accumulation_steps = 2;
+                              a.accumulation_order = "layer_major";
+                            }},
+                    Setting{"bf16_layer_major_recompute",
+                            [](TrainingArguments& a) {
+                              a.bf16 = true;
+                              a.gradient_accumulation_steps = 2;
+                              a.accumulation_order = "layer_major";
+                              a.gradient_checkpointing = true;
+                            }},
+                    Setting{"sgd_by_length_with_worker",
+                            [](TrainingArguments& a) {
+                              a.optim = "sgd";
+                              a.optim_args = {{"momentum", 0.9}};
+                              a.train_sampling_strategy = "group_by_length";
+                              a.dataloader_num_workers = 1;
+                            }},
+                    Setting{"adafactor_bf16",
+                            [](TrainingArguments& a) {
+                              a.optim = "adafactor";
+                              a.optim_args = {{"beta1", 0.9}, {"scale_parameter", true}};
+                              a.bf16 = true;
+                            }},
+                    Setting{"adamw_8bit_bf16_layer_major",
+                            [](TrainingArguments& a) {
+                              a.optim = "adamw_8bit";
+                              a.optim_args = {{"min_8bit_size", int64_t{64}}};
+                              a.bf16 = true;
+                              a.gradient_accumulation_steps = 2;
+                              a.accumulation_order = "layer_major";
+                            }},
+                    Setting{"lion_8bit_in_backward",
+                            [](TrainingArguments& a) {
+                              a.optim = "lion_8bit";
+                              a.optim_args["min_8bit_size"] = int64_t{64};
+                              a.optim_args["embedding_bits"] = int64_t{8};
+                              a.max_grad_norm = 0;
+                              a.update_in_backward = true;
+                            }},
+                    Setting{"frozen_bf16",
+                            [](TrainingArguments& a) {
+                              a.freeze = {R"(layer\.0\.)"};
+                              a.bf16 = true;
+                            }},
+                    Setting{"no_masters_accumulation",
+                            [](TrainingArguments& a) {
+                              a.bf16 = true;
+                              a.master_weights = "none";
+                              a.gradient_accumulation_steps = 2;
+                            }},
+                    Setting{"no_masters_8bit_in_layer_major_backward",
+                            [](TrainingArguments& a) {
+                              a.optim = "adamw_8bit";
+                              a.optim_args["min_8bit_size"] = int64_t{64};
+                              a.optim_args["embedding_bits"] = int64_t{8};
+                              a.bf16 = true;
+                              a.master_weights = "none";
+                              a.gradient_accumulation_steps = 2;
+                              a.accumulation_order = "layer_major";
+                              a.max_grad_norm = 0;
+                              a.update_in_backward = true;
+                            }},
+                    Setting{"no_masters_adafactor",
+                            [](TrainingArguments& a) {
+                              a.optim = "adafactor";
+                              a.optim_args = {{"scale_parameter", true}};
+                              a.bf16 = true;
+                              a.master_weights = "none";
+                            }},
+                    Setting{"adamw_8bit_fp16",
+                            [](TrainingArguments& a) {
+                              a.optim = "adamw_8bit";
+                              a.optim_args = {{"min_8bit_size", int64_t{64}}};
+                              a.fp16 = true;
+                              a.initial_scale_power = 24;
+                            }},
+                    Setting{"fp16",
+                            [](TrainingArguments& a) {
+                              a.fp16 = true;
+                              a.initial_scale_power = 20;  // overflows at first …
+                              a.loss_scale_window = 4;     // … and grows again
+                            }},
+                    Setting{"fp16_accumulation",
+                            [](TrainingArguments& a) {
+                              a.fp16 = true;
+                              a.initial_scale_power = 24;
+                              a.hysteresis = 2;
+                              a.gradient_accumulation_steps = 2;
+                            }},
+                    // 4 samples a step up to sample 20, 8 up to 60, then 12: step 5 is the last of the
+                    // first stage, and in the middle of an epoch.
+                    Setting{"batch_size_ramp",
+                            [](TrainingArguments& a) {
+                              a.gradient_accumulation_steps = 3;
+                              a.batch_size_ramp = {"0:4", "20:8", "60:12"};
+                            }},
+                    Setting{"batch_size_ramp_layer_major_with_worker",
+                            [](TrainingArguments& a) {
+                              a.gradient_accumulation_steps = 3;
+                              a.batch_size_ramp = {"0:4", "16:8", "60:12"};
+                              a.accumulation_order = "layer_major";
+                              a.max_grad_norm = 0;
+                              a.update_in_backward = true;
+                              a.dataloader_num_workers = 1;
+                            }},
+                    Setting{"noisy_embeddings_accumulation",
+                            [](TrainingArguments& a) {
+                              a.neftune_noise_alpha = 5;
+                              a.gradient_accumulation_steps = 2;
+                            }},
+                    Setting{"lora",
+                            [](TrainingArguments& a) {
+                              a.lora_rank = 4;
+                              a.lora_dropout = 0.1;
+                            }},
+                    Setting{"lora_bf16_accumulation_8bit",
+                            [](TrainingArguments& a) {
+                              a.lora_rank = 4;
+                              a.lora_target = {"all-linear"};
+                              a.bf16 = true;
+                              a.gradient_accumulation_steps = 2;
+                              a.optim = "adamw_8bit";
+                              a.optim_args = {{"min_8bit_size", int64_t{64}}};
+                            }},
+                    Setting{"rmsprop",
+                            [](TrainingArguments& a) {
+                              a.optim = "rmsprop";
+                              a.optim_args = {{"momentum", 0.9}, {"centered", true}};
+                            }}),
     [](const auto& info) { return info.param.name; });
 
 // A frozen weight is 16 bits in memory and all of its original in every checkpoint: of the run that read the

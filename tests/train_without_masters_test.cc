@@ -15,7 +15,7 @@
 namespace shoehorn {
 namespace {
 
-using namespace shoehorn::testing;
+using namespace shoehorn::test_support;
 
 TrainingArguments bf16_arguments(const std::string& masters) {
   TrainingArguments args = quiet_arguments(4);
@@ -33,7 +33,7 @@ std::vector<double> losses_of(const TrainingArguments& args) {
 }
 
 // An optimizer, and a learning rate at which 40 steps learn something.
-class WithoutMasters : public ::testing::TestWithParam<std::pair<const char*, double>> {};
+class WithoutMasters : public testing::TestWithParam<std::pair<const char*, double>> {};
 
 // The largest difference between two curves.
 double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
@@ -70,10 +70,10 @@ TEST_P(WithoutMasters, FollowsTheCurveWithMasters) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Optimizers, WithoutMasters,
-                         ::testing::Values(std::pair{"adamw_torch", 3e-3}, std::pair{"adamw_8bit", 3e-3},
-                                           std::pair{"lion_32bit", 3e-3}, std::pair{"lion_8bit", 3e-3},
-                                           std::pair{"adafactor", 3e-3}, std::pair{"rmsprop", 1e-3},
-                                           std::pair{"adagrad", 1e-2}, std::pair{"sgd", 0.3}),
+                         testing::Values(std::pair{"adamw_torch", 3e-3}, std::pair{"adamw_8bit", 3e-3},
+                                         std::pair{"lion_32bit", 3e-3}, std::pair{"lion_8bit", 3e-3},
+                                         std::pair{"adafactor", 3e-3}, std::pair{"rmsprop", 1e-3},
+                                         std::pair{"adagrad", 1e-2}, std::pair{"sgd", 0.3}),
                          [](const auto& info) { return info.param.first; });
 
 // The distance of the bf16 numbers around a weight.

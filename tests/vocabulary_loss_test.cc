@@ -17,7 +17,7 @@
 namespace shoehorn {
 namespace {
 
-using namespace shoehorn::testing;
+using namespace shoehorn::test_support;
 
 enum class HeadWeight : uint8_t { kTied, kOwn };
 

@@ -3,7 +3,7 @@
 
 #include "models/bert.h"
 
-namespace shoehorn::testing {
+namespace shoehorn::test_support {
 
 inline BertConfig two_layer_bert() {
   BertConfig config;
@@ -15,4 +15,4 @@ inline BertConfig two_layer_bert() {
   return config;
 }
 
-}  // namespace shoehorn::testing
+}  // namespace shoehorn::test_support

@@ -11,7 +11,7 @@
 namespace shoehorn {
 namespace {
 
-using namespace shoehorn::testing;
+using namespace shoehorn::test_support;
 
 constexpr MachineLimits kLimits = {1e11, 1e11, 1e10};
 

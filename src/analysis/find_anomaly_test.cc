@@ -11,7 +11,7 @@
 namespace shoehorn {
 namespace {
 
-using namespace shoehorn::testing;
+using namespace shoehorn::test_support;
 
 struct Setting {
   std::string name;
@@ -22,7 +22,7 @@ void PrintTo(const Setting& setting, std::ostream* out) {
   *out << setting.name;
 }
 
-class FindAnomaly : public ::testing::TestWithParam<Setting> {
+class FindAnomaly : public testing::TestWithParam<Setting> {
  protected:
   TrainingArguments arguments() const {
     TrainingArguments args = quiet_arguments(3);
@@ -62,22 +62,21 @@ TEST_P(FindAnomaly, NamesThePlaceInForward) {
 
 INSTANTIATE_TEST_SUITE_P(
     Settings, FindAnomaly,
-    ::testing::Values(Setting{"plain", [](TrainingArguments&) {}},
-                      Setting{"bf16", [](TrainingArguments& a) { a.bf16 = true; }},
-                      Setting{"unfused", [](TrainingArguments& a) { a.skip_pass = {"fuse"}; }},
-                      Setting{"padded",
-                              [](TrainingArguments& a) {
-                                a.pad_to_max_length = true;
-                                a.max_seq_length = 24;
-                              }},
-                      Setting{"accumulation",
-                              [](TrainingArguments& a) { a.gradient_accumulation_steps = 3; }},
-                      Setting{"layer_major_recompute",
-                              [](TrainingArguments& a) {
-                                a.gradient_accumulation_steps = 3;
-                                a.accumulation_order = "layer_major";
-                                a.gradient_checkpointing = true;
-                              }}),
+    testing::Values(Setting{"plain", [](TrainingArguments&) {}},
+                    Setting{"bf16", [](TrainingArguments& a) { a.bf16 = true; }},
+                    Setting{"unfused", [](TrainingArguments& a) { a.skip_pass = {"fuse"}; }},
+                    Setting{"padded",
+                            [](TrainingArguments& a) {
+                              a.pad_to_max_length = true;
+                              a.max_seq_length = 24;
+                            }},
+                    Setting{"accumulation", [](TrainingArguments& a) { a.gradient_accumulation_steps = 3; }},
+                    Setting{"layer_major_recompute",
+                            [](TrainingArguments& a) {
+                              a.gradient_accumulation_steps = 3;
+                              a.accumulation_order = "layer_major";
+                              a.gradient_checkpointing = true;
+                            }}),
     [](const auto& info) { return info.param.name; });
 
 }  // namespace

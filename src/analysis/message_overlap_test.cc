@@ -7,7 +7,7 @@
 namespace shoehorn {
 namespace {
 
-class MessageOverlapTest : public testing::MessageProgram {
+class MessageOverlapTest : public test_support::MessageProgram {
  protected:
   void go_on_with(Phase phase) { builder_.set_region({.phase = phase}); }
   MessageOverlap overlap(const std::vector<NodeTimes>& times) const {

@@ -7,11 +7,11 @@
 #include "ops/ring.h"
 #include "passes/collective_nodes.h"
 
-namespace shoehorn::testing {
+namespace shoehorn::test_support {
 
 inline constexpr int64_t kTwoRanks = 2;
 
-class MessageProgram : public ::testing::Test {
+class MessageProgram : public testing::Test {
  protected:
   MessageProgram() {
     Storage storage;
@@ -39,4 +39,4 @@ class MessageProgram : public ::testing::Test {
   StorageId x_;
 };
 
-}  // namespace shoehorn::testing
+}  // namespace shoehorn::test_support

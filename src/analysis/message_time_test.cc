@@ -15,7 +15,7 @@ namespace shoehorn {
 namespace {
 
 // Nodes that compute take a second each.
-class MessageTimeTest : public testing::MessageProgram {
+class MessageTimeTest : public test_support::MessageProgram {
  protected:
   MessageTime time(double runs = 1) const {
     MessageTime time{.link = {.latency_seconds = 0.75, .bytes_per_second = 1e30}};
@@ -102,7 +102,7 @@ TEST_F(MessageTimeTest, AWaitGivesMessagesTheProcessor) {
   EXPECT_DOUBLE_EQ(time.step_seconds, 3.5);
 }
 
-using testing::RankedSession;
+using test_support::RankedSession;
 
 TEST_F(RankedSession, OneRankSendsNothing) {
   const Session session(model_, options(1, 0));

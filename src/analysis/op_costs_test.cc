@@ -115,9 +115,9 @@ OpCosts plain_costs(const Session& session) {
   return {kMachine, std::move(all)};
 }
 
-class StepTimeTest : public ::testing::Test {
+class StepTimeTest : public testing::Test {
  protected:
-  StepTimeTest() : model_(testing::two_layer_bert()) {}
+  StepTimeTest() : model_(test_support::two_layer_bert()) {}
   std::unique_ptr<Session> session(int64_t micro_batches) const {
     TrainingArguments args;
     args.gradient_accumulation_steps = micro_batches;

@@ -10,7 +10,7 @@
 namespace shoehorn {
 namespace {
 
-using namespace shoehorn::testing;
+using namespace shoehorn::test_support;
 
 constexpr MachineLimits kRoundRates = {1e11, 1e11, 1e10};
 

@@ -82,7 +82,7 @@ std::vector<double> bytes_between_hosts(const BytesOfPairs& pairs, size_t ranks_
   return all;
 }
 
-class RankTrafficTest : public testing::RankedSession {
+class RankTrafficTest : public test_support::RankedSession {
  protected:
   // The ways to share a step that differ in who sends to whom.
   std::vector<SessionOptions> ways(int64_t ranks) const {

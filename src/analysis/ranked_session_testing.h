@@ -13,9 +13,9 @@
 #include "models/bert.h"
 #include "session/session.h"
 
-namespace shoehorn::testing {
+namespace shoehorn::test_support {
 
-class RankedSession : public ::testing::Test {
+class RankedSession : public testing::Test {
  protected:
   SessionOptions options(int64_t ranks, int64_t stage, int64_t micro_batches = 1) const {
     TrainingArguments args;
@@ -39,4 +39,4 @@ class RankedSession : public ::testing::Test {
   RankLink link_ = {.latency_seconds = 1e-5, .bytes_per_second = 1e9, .source = "test"};
 };
 
-}  // namespace shoehorn::testing
+}  // namespace shoehorn::test_support

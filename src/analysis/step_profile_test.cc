@@ -14,7 +14,7 @@
 namespace shoehorn {
 namespace {
 
-using namespace shoehorn::testing;
+using namespace shoehorn::test_support;
 
 // Times in the file are rounded to a thousandth of a microsecond.
 constexpr double kRounding = 0.002;
@@ -61,8 +61,8 @@ bool lies_in(const nlohmann::json& inner, const std::vector<nlohmann::json>& out
   });
 }
 
-class StepProfileTest : public ::testing::TestWithParam<int64_t> {};
-INSTANTIATE_TEST_SUITE_P(Accumulation, StepProfileTest, ::testing::Values(1, 3));
+class StepProfileTest : public testing::TestWithParam<int64_t> {};
+INSTANTIATE_TEST_SUITE_P(Accumulation, StepProfileTest, testing::Values(1, 3));
 
 TEST_P(StepProfileTest, SlicesNestAndNodesFillTheirPrograms) {
   TrainingArguments args = quiet_arguments(4);

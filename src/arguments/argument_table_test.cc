@@ -339,7 +339,7 @@ TEST(ArgumentTable, OldSpellings) {
             "out/checkpoint-3");
 }
 
-class ArgumentConfig : public ::testing::Test {
+class ArgumentConfig : public testing::Test {
  protected:
   ~ArgumentConfig() override { std::filesystem::remove(path_); }
   std::string write(const std::string& text) {
@@ -350,8 +350,8 @@ class ArgumentConfig : public ::testing::Test {
   }
 
   std::filesystem::path path_ =
-      std::filesystem::path(::testing::TempDir()) /
-      ("arguments_" + std::string(::testing::UnitTest::GetInstance()->current_test_info()->name()) + ".json");
+      std::filesystem::path(testing::TempDir()) /
+      ("arguments_" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()) + ".json");
 };
 
 TEST_F(ArgumentConfig, IsOverriddenByTheCommandLine) {

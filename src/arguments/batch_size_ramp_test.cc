@@ -11,7 +11,7 @@
 namespace shoehorn {
 namespace {
 
-using namespace shoehorn::testing;
+using namespace shoehorn::test_support;
 
 // Micro-batches of 4; a batch of 4, of 8 from sample 12 on, of 16 from sample 40 on.
 TrainingArguments ramped() {

@@ -13,7 +13,7 @@
 namespace shoehorn {
 namespace {
 
-class BackwardTest : public ::testing::Test {
+class BackwardTest : public testing::Test {
  protected:
   ValueId parameter(const std::string& name, const std::vector<int64_t>& shape, bool trainable = true) {
     const StorageId id = state_.add_storage(

@@ -16,7 +16,7 @@ namespace {
 TEST(AddressSpace, HasWhatALimitLeaves) {
   constexpr int64_t kMebibyte = int64_t{1} << 20;
   EXPECT_TRUE(can_map(kMebibyte));
-  if (shoehorn::testing::kIsSanitized) GTEST_SKIP() << "a sanitizer takes address space of its own";
+  if (shoehorn::test_support::kIsSanitized) GTEST_SKIP() << "a sanitizer takes address space of its own";
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {

@@ -36,9 +36,9 @@ std::string refusal_of(const Action& action) {
   return "";
 }
 
-inline ::testing::AssertionResult contains(std::string_view text, std::string_view part) {
-  if (text.find(part) != std::string_view::npos) return ::testing::AssertionSuccess();
-  return ::testing::AssertionFailure() << "'" << text << "' lacks '" << part << "'";
+inline testing::AssertionResult contains(std::string_view text, std::string_view part) {
+  if (text.find(part) != std::string_view::npos) return testing::AssertionSuccess();
+  return testing::AssertionFailure() << "'" << text << "' lacks '" << part << "'";
 }
 
 }  // namespace shoehorn

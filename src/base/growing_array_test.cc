@@ -15,7 +15,7 @@
 namespace shoehorn {
 namespace {
 
-using namespace shoehorn::testing;
+using namespace shoehorn::test_support;
 
 TEST(GrowingArrayTest, IsAVector) {
   GrowingArray<int32_t> array = {7};

@@ -1,7 +1,7 @@
 // Whether a test runs under AddressSanitizer.
 #pragma once
 
-namespace shoehorn::testing {
+namespace shoehorn::test_support {
 
 // A sanitizer needs memory that no plan knows of (shadow, quarantine), and its code is slow.
 #if defined(__SANITIZE_ADDRESS__)
@@ -10,4 +10,4 @@ inline constexpr bool kIsSanitized = true;
 inline constexpr bool kIsSanitized = false;
 #endif
 
-}  // namespace shoehorn::testing
+}  // namespace shoehorn::test_support

@@ -4,11 +4,11 @@
 #include <cstdlib>
 #include <string>
 
-namespace shoehorn::testing {
+namespace shoehorn::test_support {
 
 // Whether a shell finds a program of this name.
 inline bool has_program(const std::string& name) {
   return std::system(("command -v " + name + " > /dev/null 2>&1").c_str()) == 0;
 }
 
-}  // namespace shoehorn::testing
+}  // namespace shoehorn::test_support

@@ -23,7 +23,7 @@ int exit_code_of(const std::function<void()>& body) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
-class StopRequest : public ::testing::Test {
+class StopRequest : public testing::Test {
  protected:
   ~StopRequest() override { clear_stop_request(); }
 };

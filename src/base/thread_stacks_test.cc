@@ -93,7 +93,7 @@ TEST(ThreadStacks, IsWhatThreadsHave) {
 
 // libgomp would end the process.
 TEST(ThreadStacks, ATeamWhoseStacksDoNotFitIsRefused) {
-  if (shoehorn::testing::kIsSanitized) GTEST_SKIP() << "a sanitizer takes address space of its own";
+  if (shoehorn::test_support::kIsSanitized) GTEST_SKIP() << "a sanitizer takes address space of its own";
   const auto started = [](const std::string& size) {
     return thread_stacks_child("StartsATeam", {"OMP_STACKSIZE=" + size}, "ulimit -v 3000000; ");
   };

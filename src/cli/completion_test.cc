@@ -17,7 +17,7 @@
 namespace shoehorn {
 namespace {
 
-using testing::has_program;
+using test_support::has_program;
 using Words = std::set<std::string>;
 
 std::string output_of(const std::string& command) {
@@ -31,7 +31,7 @@ std::string output_of(const std::string& command) {
 }
 
 // What bash offers for the last of the words.
-class BashCompletion : public ::testing::Test {
+class BashCompletion : public testing::Test {
  protected:
   BashCompletion() {
     directory_.write("completion", bash_completion());

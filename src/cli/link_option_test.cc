@@ -13,7 +13,7 @@ namespace shoehorn {
 namespace {
 
 // Two ranks, each with threads for all processors.
-class LinkOfRunTest : public ::testing::Test {
+class LinkOfRunTest : public testing::Test {
  protected:
   LinkOfRunTest() {
     setenv("XDG_CACHE_HOME", directory_.path().c_str(), 1);

@@ -11,7 +11,7 @@ namespace {
 namespace fs = std::filesystem;
 using Paths = std::vector<fs::path>;
 
-class DataFilesTest : public ::testing::Test {
+class DataFilesTest : public testing::Test {
  protected:
   // The names that are found, below the directory.
   std::vector<std::string> found(const std::string& names) const {

@@ -52,7 +52,7 @@ std::string csv_of(int64_t rows, const std::string& word = "text") {
   return csv;
 }
 
-class DatasetCache : public ::testing::Test {
+class DatasetCache : public testing::Test {
  protected:
   LoadedDataset load(const fs::path& text, const LoadOptions& options = {}, bool overwrite = false,
                      const std::string& tokenizer = "bytes") {

@@ -329,7 +329,7 @@ TEST(CompressedTables, ALineOverTheLimitIsNotHeld) {
   }
 }
 
-class SeveralFiles : public ::testing::Test {
+class SeveralFiles : public testing::Test {
  protected:
   Table read(const std::vector<std::filesystem::path>& files) const { return read_table(DataFiles(files)); }
   std::string refusal(const std::filesystem::path& other) const {

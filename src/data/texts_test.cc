@@ -28,7 +28,7 @@ std::vector<TokenizedExample> tokens_of_bytes(std::span<const TextExample> texts
   return tokenized;
 }
 
-class Texts : public ::testing::Test {
+class Texts : public testing::Test {
  protected:
   Strings read(const fs::path& path, const TextOptions& options = {}, int64_t rows = 2) const {
     Strings all;

@@ -220,8 +220,8 @@ TEST(WindowIterator, RanksDealTheMicroBatches) {
 
 // The same bytes with and without the worker, micro-batches read twice and backwards, epochs left in their
 // middle.
-class WindowIteratorPrefetch : public ::testing::TestWithParam<int64_t> {};
-INSTANTIATE_TEST_SUITE_P(Stages, WindowIteratorPrefetch, ::testing::Values(1, 2, 3, 9, 40));
+class WindowIteratorPrefetch : public testing::TestWithParam<int64_t> {};
+INSTANTIATE_TEST_SUITE_P(Stages, WindowIteratorPrefetch, testing::Values(1, 2, 3, 9, 40));
 
 TEST_P(WindowIteratorPrefetch, TheWorkerChangesNothing) {
   const auto lengths = some_lengths(83);

@@ -17,8 +17,8 @@
 namespace shoehorn {
 namespace {
 
-using testing::set_values;
-using testing::values_of;
+using test_support::set_values;
+using test_support::values_of;
 
 // A backend whose copies can be made to err: to read behind what they copy, to write more of it.
 class FaultyBackend final : public HostBackend {
@@ -43,7 +43,7 @@ class FaultyBackend final : public HostBackend {
   MachineProfile profile_;
 };
 
-class ExecutorTest : public ::testing::Test {
+class ExecutorTest : public testing::Test {
  protected:
   ValueId copy(Program& program, ValueId x) {
     return OpBuilder(program).value(OpKind::kCopy, {x}, {}, "copy");
@@ -140,7 +140,7 @@ TEST_F(ExecutorTest, CountsStayWithinTheirPlan) {
 
 // A step: two copies, the second into a storage that is only written (as the loss is), the update of a weight, and a
 // copy behind it.
-class StoppedExecutorTest : public ::testing::Test {
+class StoppedExecutorTest : public testing::Test {
  protected:
   StoppedExecutorTest() {
     const auto read = [&](const char* name, TensorType type, Role role) {

@@ -5,7 +5,7 @@
 
 #include "exec/executor.h"
 
-namespace shoehorn::testing {
+namespace shoehorn::test_support {
 
 template <typename T>
 std::vector<T> values_of(const Executor& executor, StorageId storage) {
@@ -27,4 +27,4 @@ void set_values(Executor& executor, StorageId storage, const std::vector<T>& val
   executor.write(storage, 0, std::as_bytes(std::span(values)));
 }
 
-}  // namespace shoehorn::testing
+}  // namespace shoehorn::test_support

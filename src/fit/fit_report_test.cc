@@ -23,7 +23,7 @@ PlannedCandidate made_up_plan(const std::vector<std::string>& flags, int64_t meb
 }
 
 // What a search might have found under a budget of 320 MiB: the run as asked for is larger.
-class FitReportTest : public ::testing::Test {
+class FitReportTest : public testing::Test {
  protected:
   FitReportTest() {
     using enum MathsChange;

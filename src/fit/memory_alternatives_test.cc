@@ -13,7 +13,7 @@
 namespace shoehorn {
 namespace {
 
-using namespace shoehorn::testing;
+using namespace shoehorn::test_support;
 
 // Long padded sequences of a small model: activations are most of it, and a share of them far more than the
 // rest of a session. Nothing is reserved.

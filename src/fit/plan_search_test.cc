@@ -26,10 +26,10 @@ namespace {
 constexpr MachineLimits kMachine = {.fp32_flops = 1e11, .bf16_flops = 4e11, .bytes_per_second = 2e10};
 constexpr int64_t kOverhead = 20 << 20;
 
-class PlanSearchTest : public ::testing::Test {
+class PlanSearchTest : public testing::Test {
  protected:
   PlanSearchTest() {
-    model_.emplace(testing::two_layer_bert());  // with long sequences below
+    model_.emplace(test_support::two_layer_bert());  // with long sequences below
     data_ = Dataset::alike(8, 128, model_->task().label_shape());
     asked_.arguments.per_device_train_batch_size = 8;
     asked_.arguments.max_seq_length = 128;
@@ -37,21 +37,14 @@ class PlanSearchTest : public ::testing::Test {
     asked_.arguments = resolved(asked_.arguments);
   }
 
-  FitResult find(int64_t budget, const FitSpace& space = {}) const {
-    PlanSearch search(
-        *model_, options_of(),
-        {.space = space, .budget_bytes = budget, .overhead_bytes = kOverhead, .limits = kMachine});
-    return search.find(asked_);
-  }
-
-  // Of ranks that share their weights over a link.
-  FitResult find_over_link(int64_t budget, const FitSpace& space) {
+  // Over a link, of ranks that share their weights.
+  FitResult find(int64_t budget, const FitSpace& space = {}, const std::optional<RankLink>& link = {}) const {
     PlanSearch search(*model_, options_of(),
                       {.space = space,
                        .budget_bytes = budget,
                        .overhead_bytes = kOverhead,
                        .limits = kMachine,
-                       .link = link_of(1, 1000)});
+                       .link = link});
     return search.find(asked_);
   }
 
@@ -158,7 +151,7 @@ TEST_F(PlanSearchTest, OneThreadFindsTheSame) {
 
 // Each thread that plans holds a plan: where memory is short there is one.
 TEST_F(PlanSearchTest, AsManyThreadsPlanAsThereIsMemoryFor) {
-  if (testing::kIsSanitized) GTEST_SKIP() << "a sanitizer takes address space of its own";
+  if (test_support::kIsSanitized) GTEST_SKIP() << "a sanitizer takes address space of its own";
   std::mutex mutex;
   std::set<std::thread::id> threads;
   const SessionOfArguments of = options_of();
@@ -218,6 +211,7 @@ TEST_F(PlanSearchTest, RanksShareWhatDoesNotFit) {
   EXPECT_FALSE(tells(find(0), "all shared (ZeRO 3)"));
 }
 
+const RankLink kSlowLink = link_of(1, 1000);
 const FitSpace kOverLink{.held = {Degree::kSharing}, .knows_link = true};
 
 std::vector<PlannedCandidate> gathered_otherwise(const FitResult& result) {
@@ -232,16 +226,16 @@ TEST_F(PlanSearchTest, WhatDoesNotFitGathersLess) {
   ask_for_shared_weights();
   FitSpace held = kOverLink;
   held.held.insert(Degree::kGathering);
-  const int64_t least_as_usual = find_over_link(0, held).least.at(MathsChange::kRounding).process_bytes;
-  EXPECT_TRUE(find_over_link(least_as_usual - 1, held).fitting.empty());
-  const FitResult result = find_over_link(least_as_usual - 1, kOverLink);
+  const int64_t least_as_usual = find(0, held, kSlowLink).least.at(MathsChange::kRounding).process_bytes;
+  EXPECT_TRUE(find(least_as_usual - 1, held, kSlowLink).fitting.empty());
+  const FitResult result = find(least_as_usual - 1, kOverLink, kSlowLink);
   ASSERT_FALSE(result.fitting.empty());
   EXPECT_EQ(gathered_otherwise(result).size(), result.fitting.size());
 }
 
 TEST_F(PlanSearchTest, MoreBudgetIsNeverSlowerWhereWeightsAreGathered) {
   ask_for_shared_weights();
-  expect_more_budget_is_never_slower([&](int64_t budget) { return find_over_link(budget, kOverLink); });
+  expect_more_budget_is_never_slower([&](int64_t budget) { return find(budget, kOverLink, kSlowLink); });
 }
 
 // Training stays as it is where evaluation is what needs too much.
@@ -395,7 +389,7 @@ TEST_F(PlanSearchTest, AFormWhoseStateIsOverTheBudgetIsNotSearched) {
 
 // Updating in the backward with every layer recomputed changes more and is slower than to recompute a little.
 TEST_F(PlanSearchTest, AFormIsSearchedWhereALargerChangeIsSlower) {
-  BertConfig deep = testing::two_layer_bert();
+  BertConfig deep = test_support::two_layer_bert();
   deep.num_hidden_layers = 8;
   model_.emplace(deep);
   asked_.arguments.per_device_train_batch_size = 128;

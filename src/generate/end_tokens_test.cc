@@ -10,7 +10,7 @@ namespace {
 
 using Tokens = std::vector<int32_t>;
 
-class EndTokens : public ::testing::Test {
+class EndTokens : public testing::Test {
  protected:
   Tokens of_config(const std::string& config) {
     directory_.write("config.json", config);

@@ -11,7 +11,7 @@ TensorType vector_of(int64_t count) {
   return {DType::kF32, {Dim(count)}};
 }
 
-class ProgramTest : public ::testing::Test {
+class ProgramTest : public testing::Test {
  protected:
   ValueId add(const std::vector<ValueId>& inputs, const std::string& name) {
     Node node;

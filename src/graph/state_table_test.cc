@@ -8,7 +8,7 @@
 namespace shoehorn {
 namespace {
 
-class StateTableTest : public ::testing::Test {
+class StateTableTest : public testing::Test {
  protected:
   StorageId add(const std::string& name, int64_t rows, int64_t columns, DType dtype = DType::kF32) {
     const StorageId id = state_.add_storage({name, {dtype, {rows, columns}}, Role::kWeight, {}, {}});

@@ -160,7 +160,7 @@ TEST(RecoverCheckpoints, UndoesAReplacementCutShort) {
   EXPECT_EQ(read_text_file(*latest_checkpoint(directory.path()).path / "state.json"), "old");
 }
 
-class Rotation : public ::testing::Test {
+class Rotation : public testing::Test {
  protected:
   Rotation() {
     for (int64_t step = 1; step <= 5; ++step) write_checkpoint(path(), step * 5, "x");

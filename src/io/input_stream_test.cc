@@ -36,7 +36,7 @@ std::string long_text() {
   return text;
 }
 
-class InputStreamTest : public ::testing::Test {
+class InputStreamTest : public testing::Test {
  protected:
   std::string read_as(const std::string& name, std::string_view bytes, size_t piece = 100'000) {
     return read_file(directory_.write(name, bytes), piece);
@@ -156,7 +156,7 @@ TEST(InputNames, AreThoseOfWhatIsInside) {
 }
 
 // Standard input is a pipe with what `write` puts into it, in this process.
-class StandardInputTest : public ::testing::Test {
+class StandardInputTest : public testing::Test {
  protected:
   StandardInputTest() : saved_(fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 10)) {
     int ends[2];

@@ -13,7 +13,7 @@
 namespace shoehorn {
 namespace {
 
-class LeftoversTest : public ::testing::Test {
+class LeftoversTest : public testing::Test {
  protected:
   TestDirectory directory_;
   std::filesystem::path file_ = directory_.write("file", "bytes");

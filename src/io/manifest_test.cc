@@ -113,7 +113,7 @@ TEST(Manifest, MalformedOnesAreDefects) {
   }
 }
 
-class ManifestOfAModel : public ::testing::Test {
+class ManifestOfAModel : public testing::Test {
  protected:
   const fs::path& path() const { return directory_.path(); }
   void save(float value) const {

@@ -24,7 +24,7 @@ fs::path state_directory() {
              : fs::temp_directory_path() / fmt::format("shoehorn-power-loss-{}", getpid());
 }
 
-class PowerLoss : public ::testing::Test {
+class PowerLoss : public testing::Test {
  protected:
   ~PowerLoss() override { fs::remove_all(disk()); }
 

@@ -335,7 +335,7 @@ TEST(SafetensorsGolden, ShardsAsTransformersDoes) {
   }
 }
 
-class ShardedCopy : public ::testing::Test {
+class ShardedCopy : public testing::Test {
  protected:
   ShardedCopy() {
     fs::copy(golden("io_sharded"), directory_.path() / "m", fs::copy_options::recursive);

@@ -71,7 +71,7 @@ std::vector<int32_t> values_of(size_t tensor, const Slice& slice) {
   return values;
 }
 
-class SlicedFiles : public ::testing::Test {
+class SlicedFiles : public testing::Test {
  protected:
   fs::path file() const { return directory_.path() / "model.safetensors"; }
   fs::path file_of(int32_t number, int32_t owners) const {

@@ -11,7 +11,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // Three tensors, the second longer than a piece that is checksummed at once.
-class VerifiedTensorsTest : public ::testing::Test {
+class VerifiedTensorsTest : public testing::Test {
  protected:
   VerifiedTensorsTest() {
     ManifestUpdate manifest(directory_.path());

@@ -161,7 +161,7 @@ TEST(CalibrationTest, OfThreeTimesTheOneThatTookTheMostDoesNotCount) {
             clock_of({{2, 3}, {4, 6}}, {{1.1, 1.1}, {1, 1}}).spread);
 }
 
-class CalibrationFileTest : public ::testing::Test {
+class CalibrationFileTest : public testing::Test {
  protected:
   CalibrationFileTest() { save_calibration(path(), fingerprint_, quick_costs(), false); }
   std::filesystem::path path() const { return directory_.path() / "deep" / "calibration.json"; }

@@ -72,7 +72,7 @@ TEST(LinkMeasurementTest, OfManyRanksShowsNeighbours) {
 TEST(LinkMeasurementTest, RanksAreMeasured) {
   const int threads = thread_count().threads;
   use_threads(1);
-  const std::vector<std::string> texts = testing::run_in_processes(
+  const std::vector<std::string> texts = test_support::run_in_processes(
       3, [](const std::shared_ptr<Communicator>& ranks) { return to_json(measure_links(ranks)).dump(); });
   use_threads(threads);
   const nlohmann::json measured = nlohmann::json::parse(texts[0]);
@@ -88,7 +88,7 @@ TEST(LinkMeasurementTest, RanksAreMeasured) {
   EXPECT_GT(measured["link"]["bytes_per_second"].get<double>(), 0);
 }
 
-class LinkFileTest : public ::testing::Test {
+class LinkFileTest : public testing::Test {
  protected:
   LinkFileTest() { setenv("XDG_CACHE_HOME", directory_.path().c_str(), 1); }
   ~LinkFileTest() override { unsetenv("XDG_CACHE_HOME"); }

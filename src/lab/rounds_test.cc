@@ -18,7 +18,7 @@ StepRun run_of(std::vector<double> samples) {
 }
 
 // Settings whose n-th process takes the steps that the test gives it; the last ones again after that.
-class RoundsTest : public ::testing::Test {
+class RoundsTest : public testing::Test {
  protected:
   void add(const std::string& name, std::vector<StepRun> processes) {
     settings_.push_back({name, [this, name, processes] {

@@ -7,7 +7,7 @@
 namespace shoehorn {
 namespace {
 
-class OpCost : public ::testing::Test {
+class OpCost : public testing::Test {
  protected:
   ValueId read(const std::string& name, Shape shape, DType dtype = DType::kF32) {
     return program_.read_state(state_.add_storage({name, {dtype, std::move(shape)}, Role::kWeight, {}, {}}));

@@ -28,7 +28,7 @@ TEST(OpTable, EveryOpIsDefinedUnderANameOfItsOwn) {
   }
 }
 
-class TypeErrors : public ::testing::Test {
+class TypeErrors : public testing::Test {
  protected:
   ValueId read(const std::string& name, Shape shape, DType dtype = DType::kF32) {
     return program_.read_state(state_.add_storage({name, {dtype, std::move(shape)}, Role::kWeight, {}, {}}));

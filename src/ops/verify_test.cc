@@ -9,7 +9,7 @@
 namespace shoehorn {
 namespace {
 
-class VerifyTest : public ::testing::Test {
+class VerifyTest : public testing::Test {
  protected:
   ValueId copy(ValueId input, const std::string& name) {
     return builder_.value(OpKind::kCopy, {input}, {}, name);

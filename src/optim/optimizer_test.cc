@@ -164,7 +164,7 @@ TEST(OptimizerStates, EightBitsAreForLargeParametersThatAreNoEmbedding) {
   EXPECT_FALSE(keeps_8bit_states(AdamWSettings{}, parameter_of({4096})));
 }
 
-class AppendUpdate : public ::testing::Test {
+class AppendUpdate : public testing::Test {
  protected:
   StorageId weight(const std::string& name, int64_t rows, float decay, bool split = false) {
     Region region;

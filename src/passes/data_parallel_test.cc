@@ -13,8 +13,8 @@
 namespace shoehorn {
 namespace {
 
-using testing::build;
-using testing::count;
+using test_support::build;
+using test_support::count;
 
 StepOptions on_ranks(int64_t world_size, int64_t bucket_bytes = int64_t{25} << 20) {
   StepOptions options;
@@ -87,9 +87,9 @@ TEST(DataParallel, SumsInTheLastMicroBatch) {
   for (const int64_t accumulated : {2, 3}) {
     StepOptions options = on_ranks(4, 2000);
     options.gradient_accumulation_steps = accumulated;
-    const BatchBuckets buckets(testing::kCapacity, {{32, 4, 8}});
-    const ProgramFamily family =
-        build_programs(testing::small_bert(), RunKind::kTrain, buckets, testing::kCapacity, options);
+    const BatchBuckets buckets(test_support::kCapacity, {{32, 4, 8}});
+    const ProgramFamily family = build_programs(test_support::small_bert(), RunKind::kTrain, buckets,
+                                                test_support::kCapacity, options);
     const auto alone = exchanged(family.program(family.find(ProgramKind::kExchange)));
     EXPECT_GT(alone.size(), 3U);
     std::set<std::string> once;

@@ -13,7 +13,7 @@ template <typename Error>
 std::string dump_failure(const std::filesystem::path& directory) {
   StepOptions options;
   options.dump_directory = directory.string();
-  return message_of<Error>([&] { testing::build(options); });
+  return message_of<Error>([&] { test_support::build(options); });
 }
 
 TEST(DumpProgram, SaysWhyItCannotWrite) {

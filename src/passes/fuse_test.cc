@@ -21,8 +21,8 @@
 namespace shoehorn {
 namespace {
 
-using testing::count;
-using testing::kCapacity;
+using test_support::count;
+using test_support::kCapacity;
 
 // One evaluation program of embedded tokens, as `write` goes on with them.
 ProgramFamily family_of(const std::function<void(ModelBuilder&, Program&, Tensor)>& write) {

@@ -10,8 +10,8 @@
 namespace shoehorn {
 namespace {
 
-using testing::build;
-using testing::small_bert;
+using test_support::build;
+using test_support::small_bert;
 
 ProgramFamily build_without(const Model& model, const std::set<std::string>& skipped) {
   StepOptions options;

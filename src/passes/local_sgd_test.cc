@@ -11,8 +11,8 @@
 namespace shoehorn {
 namespace {
 
-using testing::build;
-using testing::count;
+using test_support::build;
+using test_support::count;
 
 StepOptions local_options(int64_t world_size = 4) {
   StepOptions options;

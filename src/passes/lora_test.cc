@@ -19,11 +19,11 @@
 namespace shoehorn {
 namespace {
 
-using testing::count;
+using test_support::count;
 constexpr int64_t kHidden = 12;
 
 BertForSequenceClassification bert(float dropout = 0.1F) {
-  return testing::small_bert(2, dropout);
+  return test_support::small_bert(2, dropout);
 }
 
 StepOptions with(LoraOptions lora) {
@@ -33,7 +33,7 @@ StepOptions with(LoraOptions lora) {
 }
 
 ProgramFamily built(const StepOptions& options, RunKind kind = RunKind::kTrain) {
-  return testing::build(bert(), options, kind);
+  return test_support::build(bert(), options, kind);
 }
 
 std::set<std::string> trained(const ProgramFamily& family) {
@@ -98,19 +98,19 @@ TEST(Lora, TrainsQueryAndValueAndTheClassifierUnlessToldOtherwise) {
 
 // As PEFT has them for the architecture.
 TEST(Lora, TargetsAreTheModelsUnlessToldOtherwise) {
-  const auto source = testing::small_distilbert();
+  const auto source = test_support::small_distilbert();
   const Model& model = *source;
-  const AdapterSet adapters = testing::build(model, with({.rank = 4})).adapters;
+  const AdapterSet adapters = test_support::build(model, with({.rank = 4})).adapters;
   EXPECT_EQ(adapters.target_modules, (std::vector<std::string>{"q_lin", "v_lin"}));
   EXPECT_EQ(adapters.modules_to_save, (std::vector<std::string>{"pre_classifier", "classifier"}));
-  EXPECT_EQ(testing::build(model, with({.rank = 4, .targets = {"out_lin"}})).adapters.target_modules,
+  EXPECT_EQ(test_support::build(model, with({.rank = 4, .targets = {"out_lin"}})).adapters.target_modules,
             (std::vector<std::string>{"out_lin"}));
 }
 
 // A weight of [inputs, outputs] has adapters of the layer's widths, as PEFT gives Conv1D.
 TEST(Lora, AdaptsWeightsThatLieTheOtherWayRound) {
   const ToyConv1d model;
-  const ProgramFamily family = testing::build(model, with({.rank = 4, .targets = {"all-linear"}}));
+  const ProgramFamily family = test_support::build(model, with({.rank = 4, .targets = {"all-linear"}}));
   ASSERT_EQ(family.adapters.list.size(), 1U);
   const LowRankAdapter& adapter = family.adapters.list[0];
   const StateTable& state = *family.state;
@@ -267,7 +267,7 @@ TEST(Lora, ATableThatIsTheHeadIsSavedByEitherNameAndHasBoth) {
         {"gpt2", {"wte"}, {"wte", "lm_head"}, "transformer.wte.weight"}}) {
     SCOPED_TRACE(fmt::format("{}: {}", type, fmt::join(asked, ", ")));
     const ProgramFamily family =
-        testing::build(*small_decoder(type, true), with({.rank = 4, .modules_to_save = asked}));
+        test_support::build(*small_decoder(type, true), with({.rank = 4, .modules_to_save = asked}));
     EXPECT_EQ(family.adapters.modules_to_save, both);
     EXPECT_TRUE(family.adapters.ensure_weight_tying);
     ASSERT_EQ(family.adapters.saved.size(), 1U);
@@ -276,14 +276,14 @@ TEST(Lora, ATableThatIsTheHeadIsSavedByEitherNameAndHasBoth) {
   }
   for (const bool ties : {true, false}) {
     const AdapterSet none =
-        testing::build(*small_decoder("llama", ties), with({.rank = 4, .modules_to_save = {"none"}}))
+        test_support::build(*small_decoder("llama", ties), with({.rank = 4, .modules_to_save = {"none"}}))
             .adapters;
     EXPECT_FALSE(none.ensure_weight_tying);
     EXPECT_TRUE(none.modules_to_save.empty());
   }
   for (const char* module : {"embed_tokens", "lm_head"}) {
     const AdapterSet apart =
-        testing::build(*small_decoder("llama", false), with({.rank = 4, .modules_to_save = {module}}))
+        test_support::build(*small_decoder("llama", false), with({.rank = 4, .modules_to_save = {module}}))
             .adapters;
     EXPECT_FALSE(apart.ensure_weight_tying);
     EXPECT_EQ(apart.modules_to_save, Names{module});

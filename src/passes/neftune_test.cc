@@ -13,7 +13,7 @@
 namespace shoehorn {
 namespace {
 
-using namespace shoehorn::testing;
+using namespace shoehorn::test_support;
 
 StepOptions with_noise(float alpha) {
   StepOptions options;
@@ -47,7 +47,7 @@ TEST(Neftune, IsOffAtZero) {
 }
 
 TEST(Neftune, StandsInOtherArchitecturesToo) {
-  const ProgramFamily family = testing::build(*testing::small_distilbert(), with_noise(5));
+  const ProgramFamily family = test_support::build(*test_support::small_distilbert(), with_noise(5));
   EXPECT_EQ(count(family.programs[0], OpKind::kEmbeddingNoise, Phase::kForward), 1);
 }
 
@@ -76,10 +76,10 @@ TEST(Neftune, RefusesWhatIsNoAmountOfNoise) {
         << alpha;
   }
   EXPECT_NE(refusal_of([] {
-              testing::build(TypesAlone(), with_noise(5));
+              test_support::build(TypesAlone(), with_noise(5));
             }).find("expected a model that looks input_ids up"),
             std::string::npos);
-  testing::build(TypesAlone(), with_noise(0));
+  test_support::build(TypesAlone(), with_noise(0));
 }
 
 }  // namespace

@@ -18,12 +18,12 @@
 namespace shoehorn {
 namespace {
 
-using testing::build;
-using testing::count;
-using testing::kCapacity;
-using testing::small_bert;
+using test_support::build;
+using test_support::count;
+using test_support::kCapacity;
+using test_support::small_bert;
 
-class FuseTest : public ::testing::TestWithParam<float> {};
+class FuseTest : public testing::TestWithParam<float> {};
 
 TEST_P(FuseTest, FindsEveryPattern) {
   const ProgramFamily family = build({}, GetParam());
@@ -46,7 +46,7 @@ TEST_P(FuseTest, FindsEveryPattern) {
   EXPECT_EQ(family.state->storage(key.storage).type.shape, (Shape{36, 12}));
 }
 
-INSTANTIATE_TEST_SUITE_P(Dropout, FuseTest, ::testing::Values(0.0F, 0.1F));
+INSTANTIATE_TEST_SUITE_P(Dropout, FuseTest, testing::Values(0.0F, 0.1F));
 
 TEST(Fuse, CanBeSkipped) {
   StepOptions options;

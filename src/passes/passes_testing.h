@@ -10,7 +10,7 @@
 #include "models/registry.h"
 #include "passes/pipeline.h"
 
-namespace shoehorn::testing {
+namespace shoehorn::test_support {
 
 inline constexpr BatchCapacity kCapacity{64, 4, 16};
 
@@ -53,4 +53,4 @@ inline int64_t count(const Program& program, OpKind kind, std::optional<Phase> p
   });
 }
 
-}  // namespace shoehorn::testing
+}  // namespace shoehorn::test_support

@@ -14,8 +14,8 @@
 namespace shoehorn {
 namespace {
 
-using testing::build;
-using testing::small_bert;
+using test_support::build;
+using test_support::small_bert;
 
 std::map<std::string, int64_t> nodes_by_pass(const Program& program,
                                              const std::function<bool(const Node&)>& counts) {

@@ -15,12 +15,12 @@
 namespace shoehorn {
 namespace {
 
-using testing::build;
-using testing::count;
-using testing::kCapacity;
-using testing::small_bert;
+using test_support::build;
+using test_support::count;
+using test_support::kCapacity;
+using test_support::small_bert;
 
-class RecomputeTest : public ::testing::TestWithParam<int64_t> {};
+class RecomputeTest : public testing::TestWithParam<int64_t> {};
 
 TEST_P(RecomputeTest, ClonesStandBeforeTheirGroupsBackward) {
   StepOptions options;
@@ -57,7 +57,7 @@ TEST_P(RecomputeTest, ClonesStandBeforeTheirGroupsBackward) {
   EXPECT_EQ(recomputed, expected);
 }
 
-INSTANTIATE_TEST_SUITE_P(Every, RecomputeTest, ::testing::Values(1, 2, 3));
+INSTANTIATE_TEST_SUITE_P(Every, RecomputeTest, testing::Values(1, 2, 3));
 
 // Of 3 layers the root is 2, rounded.
 TEST(Recompute, RootOfLayers) {

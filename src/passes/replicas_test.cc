@@ -16,8 +16,8 @@
 namespace shoehorn {
 namespace {
 
-using testing::build;
-using testing::count;
+using test_support::build;
+using test_support::count;
 
 StepOptions on_replicas(int64_t rank, int64_t world_size = 4) {
   StepOptions options;

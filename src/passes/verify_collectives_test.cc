@@ -25,8 +25,8 @@ ProgramFamily family_of(RankOptions ranks, int64_t micro_batches = 1,
   options.ranks = ranks;
   options.gradient_accumulation_steps = micro_batches;
   options.accumulation_order = order;
-  const BatchBuckets buckets(testing::kCapacity, {{32, 4, 8}});
-  return build_programs(testing::small_bert(), RunKind::kTrain, buckets, buckets, options);
+  const BatchBuckets buckets(test_support::kCapacity, {{32, 4, 8}});
+  return build_programs(test_support::small_bert(), RunKind::kTrain, buckets, buckets, options);
 }
 
 std::vector<size_t> nodes_of(const Program& program, OpKind kind) {

@@ -13,8 +13,8 @@
 namespace shoehorn {
 namespace {
 
-using testing::build;
-using testing::count;
+using test_support::build;
+using test_support::count;
 
 StepOptions at_stage(int64_t stage, int64_t world_size = 4) {
   StepOptions options;

@@ -24,7 +24,7 @@ class ToyTarget final : public PlanTarget {
 constexpr int64_t kRows = 16;
 constexpr int64_t kBytes = kRows * kRows * 4;
 
-class MemoryPlanTest : public ::testing::Test {
+class MemoryPlanTest : public testing::Test {
  protected:
   ValueId op(OpKind kind, std::vector<ValueId> inputs, Attributes attributes, const std::string& name) {
     return builder_.value(kind, std::move(inputs), std::move(attributes), name);

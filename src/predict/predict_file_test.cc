@@ -25,11 +25,11 @@ namespace shoehorn {
 namespace {
 
 using nlohmann::json;
-using testing::run_in_processes;
+using test_support::run_in_processes;
 
 constexpr int64_t kRows = 53;
 
-class PredictFileTest : public ::testing::Test {
+class PredictFileTest : public testing::Test {
  protected:
   PredictFileTest() : tokenizer_(Tokenizer::load(golden("tokenizer_small"))) {
     BertConfig config;

@@ -11,8 +11,8 @@
 namespace shoehorn {
 namespace {
 
-using testing::run_ranks;
-using testing::thread_ranks;
+using test_support::run_ranks;
+using test_support::thread_ranks;
 
 TEST(Agreement, GathersTheValuesOfAllRanksInTheirOrder) {
   for (const int32_t size : {1, 2, 5}) {

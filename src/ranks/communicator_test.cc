@@ -20,8 +20,8 @@
 namespace shoehorn {
 namespace {
 
-using testing::run_ranks;
-using testing::thread_ranks;
+using test_support::run_ranks;
+using test_support::thread_ranks;
 
 std::string error_of(const std::function<void()>& call) {
   try {

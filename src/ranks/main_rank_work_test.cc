@@ -14,8 +14,8 @@
 namespace shoehorn {
 namespace {
 
-using testing::run_ranks;
-using testing::thread_ranks;
+using test_support::run_ranks;
+using test_support::thread_ranks;
 
 void work_for(double seconds) {
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));

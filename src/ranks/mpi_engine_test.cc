@@ -35,7 +35,7 @@ TEST(MpiEngine, IsReadFromAVersion) {
 }
 
 // Programs in folders of a PATH, each of which may be a plain mpirun of either MPI.
-class RankStarterSearch : public ::testing::Test {
+class RankStarterSearch : public testing::Test {
  protected:
   std::string add(const std::string& name, const std::string& version = "") {
     const std::filesystem::path program = directory_.write(name, "");

@@ -20,7 +20,7 @@
 #include "base/error.h"
 #include "ranks/communicator.h"
 
-namespace shoehorn::testing {
+namespace shoehorn::test_support {
 
 class ProcessRank final : public Communicator {
  public:
@@ -116,4 +116,4 @@ inline std::vector<std::string> run_in_processes(
   return texts;
 }
 
-}  // namespace shoehorn::testing
+}  // namespace shoehorn::test_support

@@ -25,7 +25,7 @@ std::vector<int> allowed_processors() {
 
 // What each of three ranks counts, where rank r is bound to the processor bound[r]; -1: unbound.
 std::vector<std::string> counts_of(const std::vector<int>& bound) {
-  return testing::run_in_processes(
+  return test_support::run_in_processes(
       static_cast<int32_t>(bound.size()), [&](std::shared_ptr<Communicator> ranks) {
         const int processor = bound[static_cast<size_t>(ranks->rank())];
         if (processor >= 0) {
@@ -50,7 +50,7 @@ TEST(SharedProcessors, BoundRanksHaveTheirOwn) {
 
 // What each rank is bound to, and how many it shares that with behind it.
 std::vector<std::string> shares_of(int32_t ranks, int64_t least) {
-  return testing::run_in_processes(ranks, [&](std::shared_ptr<Communicator> communicator) {
+  return test_support::run_in_processes(ranks, [&](std::shared_ptr<Communicator> communicator) {
     const std::string all = allowed_processor_list();
     const std::string share = bind_to_share(*communicator, least);
     CHECK(first_processor_list() == all, "from {}, not {}", first_processor_list(), all);

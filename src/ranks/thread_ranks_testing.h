@@ -16,7 +16,7 @@
 #include "base/error.h"
 #include "ranks/communicator.h"
 
-namespace shoehorn::testing {
+namespace shoehorn::test_support {
 
 // The messages under way between the ranks of a test.
 struct ThreadMail {
@@ -102,4 +102,4 @@ inline void run_ranks(const std::vector<std::shared_ptr<Communicator>>& ranks,
   }
 }
 
-}  // namespace shoehorn::testing
+}  // namespace shoehorn::test_support

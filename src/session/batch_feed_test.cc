@@ -8,7 +8,7 @@
 namespace shoehorn {
 namespace {
 
-using namespace shoehorn::testing;
+using namespace shoehorn::test_support;
 
 TEST(BatchFeed, FillsTheInputsInPlace) {
   const BertForSequenceClassification model(tiny_bert());

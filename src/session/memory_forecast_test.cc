@@ -18,7 +18,7 @@
 namespace shoehorn {
 namespace {
 
-using namespace shoehorn::testing;
+using namespace shoehorn::test_support;
 
 // Wide batches of a small model: activations are most of it.
 SessionOptions wide_options() {

@@ -72,7 +72,7 @@ void PrintTo(const Setting& setting, std::ostream* out) {
   *out << setting.name;
 }
 
-class RecomputeChoiceOf : public ::testing::TestWithParam<Setting> {
+class RecomputeChoiceOf : public testing::TestWithParam<Setting> {
  protected:
   static StepOptions step() {
     StepOptions options;
@@ -190,16 +190,16 @@ void set_bf16_update_in_backward(StepOptions& options) {
 
 INSTANTIATE_TEST_SUITE_P(
     Settings, RecomputeChoiceOf,
-    ::testing::Values(Setting{"fp32", [](StepOptions&) {}},
-                      Setting{"bf16_update_in_backward", set_bf16_update_in_backward},
-                      Setting{"accumulated", [](StepOptions& o) { o.gradient_accumulation_steps = 3; }},
-                      Setting{"layer_major",
-                              [](StepOptions& o) {
-                                o.gradient_accumulation_steps = 2;
-                                o.accumulation_order = AccumulationOrder::kLayer;
-                              }},
-                      Setting{"decoder_fp32", [](StepOptions&) {}, decoder},
-                      Setting{"decoder_bf16_update_in_backward", set_bf16_update_in_backward, decoder}),
+    testing::Values(Setting{"fp32", [](StepOptions&) {}},
+                    Setting{"bf16_update_in_backward", set_bf16_update_in_backward},
+                    Setting{"accumulated", [](StepOptions& o) { o.gradient_accumulation_steps = 3; }},
+                    Setting{"layer_major",
+                            [](StepOptions& o) {
+                              o.gradient_accumulation_steps = 2;
+                              o.accumulation_order = AccumulationOrder::kLayer;
+                            }},
+                    Setting{"decoder_fp32", [](StepOptions&) {}, decoder},
+                    Setting{"decoder_bf16_update_in_backward", set_bf16_update_in_backward, decoder}),
     [](const auto& info) { return info.param.name; });
 
 // The fastest of all sets, by trying each.

@@ -11,7 +11,7 @@
 namespace shoehorn {
 namespace {
 
-using namespace shoehorn::testing;
+using namespace shoehorn::test_support;
 
 constexpr int64_t kTokens = 64;
 constexpr int64_t kSequences = 4;

@@ -32,7 +32,7 @@ const char* const kPeftConfig = R"({
   "target_parameters": null, "task_type": "SEQ_CLS", "trainable_token_indices": null, "use_bdlora": null,
   "use_dora": false, "use_qalora": false, "use_rslora": false, "velora_config": null})";
 
-class AdapterConfigTest : public ::testing::Test {
+class AdapterConfigTest : public testing::Test {
  protected:
   AdapterConfigTest() {
     write_tensors({"encoder.query.lora_A.weight", "encoder.value.lora_A.weight", "classifier.bias"});

@@ -25,7 +25,7 @@
 namespace shoehorn {
 namespace {
 
-using namespace shoehorn::testing;
+using namespace shoehorn::test_support;
 namespace fs = std::filesystem;
 
 SessionOptions options_of(int64_t rank, Precision precision = Precision::kFloat32) {
@@ -37,7 +37,7 @@ SessionOptions options_of(int64_t rank, Precision precision = Precision::kFloat3
 }
 
 // A session with adapters whose B is not zero, and a base model's directory.
-class AdapterWeights : public ::testing::Test {
+class AdapterWeights : public testing::Test {
  protected:
   AdapterWeights() : model_(tiny_bert()), session_(model_, options_of(3)) {
     fs::create_directories(base());

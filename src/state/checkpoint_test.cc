@@ -23,11 +23,11 @@
 namespace shoehorn {
 namespace {
 
-using namespace shoehorn::testing;
+using namespace shoehorn::test_support;
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-class Checkpoint : public ::testing::Test {
+class Checkpoint : public testing::Test {
  protected:
   Checkpoint() : model_(tiny_bert()), session_(model_, options()) {
     session_.reserve();

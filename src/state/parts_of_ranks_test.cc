@@ -11,8 +11,8 @@
 namespace shoehorn {
 namespace {
 
-using testing::run_ranks;
-using testing::thread_ranks;
+using test_support::run_ranks;
+using test_support::thread_ranks;
 
 ShardedTensor part_of_rank(int64_t elements, const Communicator& ranks) {
   const RingSegment cut = ring_segment(elements, ranks.size());

@@ -13,12 +13,12 @@
 namespace shoehorn {
 namespace {
 
-using namespace shoehorn::testing;
+using namespace shoehorn::test_support;
 namespace fs = std::filesystem;
 using nlohmann::json;
 
 // A checkpoint of step 5 as far as it is compared, and the run that goes on from it.
-class ResumeChangesTest : public ::testing::Test {
+class ResumeChangesTest : public testing::Test {
  protected:
   ResumeChangesTest() : model_(tiny_bert(), R"({"hidden_dropout_prob": 0.1})") {
     args_.per_device_train_batch_size = 4;

@@ -24,7 +24,7 @@
 namespace shoehorn {
 namespace {
 
-using namespace shoehorn::testing;
+using namespace shoehorn::test_support;
 namespace fs = std::filesystem;
 
 constexpr const char* kModelFile = "model.safetensors";
@@ -376,7 +376,7 @@ void expect_every_count_to_read_every_other(const Sharding& sharding) {
   }
 }
 
-class ShardedState : public ::testing::TestWithParam<std::pair<std::string, OptimizerSettings>> {};
+class ShardedState : public testing::TestWithParam<std::pair<std::string, OptimizerSettings>> {};
 
 TEST_P(ShardedState, IsReadAtEveryOtherNumberOfOwners) {
   expect_every_count_to_read_every_other({toy_parameters(), GetParam().second, toy_shard});
@@ -384,17 +384,17 @@ TEST_P(ShardedState, IsReadAtEveryOtherNumberOfOwners) {
 
 INSTANTIATE_TEST_SUITE_P(
     Optimizers, ShardedState,
-    ::testing::Values(std::pair<std::string, OptimizerSettings>{"adamw", AdamWSettings{}},
-                      std::pair<std::string, OptimizerSettings>{"sgd_momentum", SgdSettings{.momentum = 0.9}},
-                      std::pair<std::string, OptimizerSettings>{"adagrad", AdagradSettings{}},
-                      std::pair<std::string, OptimizerSettings>{
-                          "rmsprop", RmsPropSettings{.momentum = 0.9, .centered = true}},
-                      std::pair<std::string, OptimizerSettings>{"lion", LionSettings{}},
-                      std::pair<std::string, OptimizerSettings>{"adafactor", AdafactorSettings{}},
-                      std::pair<std::string, OptimizerSettings>{"adafactor_beta1",
-                                                                AdafactorSettings{.beta1 = 0.9}},
-                      std::pair<std::string, OptimizerSettings>{"adamw_8bit", AdamW8bitSettings{}},
-                      std::pair<std::string, OptimizerSettings>{"lion_8bit", Lion8bitSettings{}}),
+    testing::Values(std::pair<std::string, OptimizerSettings>{"adamw", AdamWSettings{}},
+                    std::pair<std::string, OptimizerSettings>{"sgd_momentum", SgdSettings{.momentum = 0.9}},
+                    std::pair<std::string, OptimizerSettings>{"adagrad", AdagradSettings{}},
+                    std::pair<std::string, OptimizerSettings>{
+                        "rmsprop", RmsPropSettings{.momentum = 0.9, .centered = true}},
+                    std::pair<std::string, OptimizerSettings>{"lion", LionSettings{}},
+                    std::pair<std::string, OptimizerSettings>{"adafactor", AdafactorSettings{}},
+                    std::pair<std::string, OptimizerSettings>{"adafactor_beta1",
+                                                              AdafactorSettings{.beta1 = 0.9}},
+                    std::pair<std::string, OptimizerSettings>{"adamw_8bit", AdamW8bitSettings{}},
+                    std::pair<std::string, OptimizerSettings>{"lion_8bit", Lion8bitSettings{}}),
     [](const auto& test) { return test.param.first; });
 
 TEST(ShardedWeights, OfEveryFormAreReadAtEveryOtherNumberOfOwners) {
@@ -530,7 +530,7 @@ TEST(ShardsOfNoSense, AreOurBug) {
 }
 
 // One process that resumes from what several wrote, and what it says where a part of that is not there.
-class CheckpointOfManyOwners : public ::testing::Test {
+class CheckpointOfManyOwners : public testing::Test {
  protected:
   CheckpointOfManyOwners() : model_(tiny_bert()), session_(model_, options()) {
     session_.reserve();

@@ -14,7 +14,7 @@
 namespace shoehorn {
 namespace {
 
-using namespace shoehorn::testing;
+using namespace shoehorn::test_support;
 
 // Weights without a classifier and with another head, as a base model's, whose config says bfloat16.
 void write_base_model(const std::filesystem::path& directory) {

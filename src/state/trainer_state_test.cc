@@ -25,7 +25,7 @@ std::string read_text(const std::filesystem::path& path) {
 }
 
 std::filesystem::path temporary_file(const std::string& name) {
-  return std::filesystem::path(::testing::TempDir()) / name;
+  return std::filesystem::path(testing::TempDir()) / name;
 }
 
 TEST(TrainerState, LoadsAndSavesWhatTransformersWroteByteForByte) {

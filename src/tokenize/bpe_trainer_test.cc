@@ -55,7 +55,7 @@ std::vector<std::vector<std::string>> merges_of(const TrainedBpe& trained) {
   return merges;
 }
 
-class BpeTrainerGolden : public ::testing::TestWithParam<size_t> {};
+class BpeTrainerGolden : public testing::TestWithParam<size_t> {};
 
 TEST_P(BpeTrainerGolden, IsWhatTokenizersLearns) {
   const json& test_case = goldens()["cases"][GetParam()];
@@ -71,8 +71,7 @@ TEST_P(BpeTrainerGolden, IsWhatTokenizersLearns) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(BpeTrainer, BpeTrainerGolden,
-                         ::testing::Range(size_t{0}, goldens()["cases"].size()));
+INSTANTIATE_TEST_SUITE_P(BpeTrainer, BpeTrainerGolden, testing::Range(size_t{0}, goldens()["cases"].size()));
 
 TEST(BpeTrainer, PartsOfMergesAreEarlierTokens) {
   for (const std::string_view pre_tokenizer : byte_level_pre_tokenizers()) {

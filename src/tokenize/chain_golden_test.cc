@@ -34,10 +34,10 @@ const Json& chain_configurations() {
 }
 
 // A configuration of chain_cases.json, by its place there, as a directory that lives for one test.
-class ChainGolden : public ::testing::TestWithParam<size_t> {
+class ChainGolden : public testing::TestWithParam<size_t> {
  protected:
   void SetUp() override {
-    dir_ = fs::path(::testing::TempDir()) / fmt::format("chain_golden_{}", ::getpid());
+    dir_ = fs::path(testing::TempDir()) / fmt::format("chain_golden_{}", ::getpid());
     fs::create_directories(dir_);
     Json file = read_json(golden("tokenizer_chains") / (configuration_["base"].get<std::string>() + ".json"));
     merge_json(file, configuration_["patch"]);
@@ -86,8 +86,8 @@ TEST_P(ChainGolden, IdsOffsetsAndDecodedText) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, ChainGolden, ::testing::Range(size_t{0}, chain_configurations().size()),
-                         [](const ::testing::TestParamInfo<size_t>& info) {
+INSTANTIATE_TEST_SUITE_P(Families, ChainGolden, testing::Range(size_t{0}, chain_configurations().size()),
+                         [](const testing::TestParamInfo<size_t>& info) {
                            return test_name(chain_configurations()[info.param]["name"].get<std::string>());
                          });
 
@@ -110,7 +110,7 @@ uint32_t crc_of_code_points(Write&& write) {
 
 const fs::path kNoPath = "test";
 
-class NormalizerGolden : public ::testing::TestWithParam<std::string> {};
+class NormalizerGolden : public testing::TestWithParam<std::string> {};
 
 TEST_P(NormalizerGolden, EveryCodePoint) {
   const Json section = {{"type", GetParam()}};
@@ -125,7 +125,7 @@ TEST_P(NormalizerGolden, EveryCodePoint) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, NormalizerGolden,
-                         ::testing::Values("NFC", "NFD", "NFKC", "NFKD", "Lowercase", "StripAccents"),
+                         testing::Values("NFC", "NFD", "NFKC", "NFKD", "Lowercase", "StripAccents"),
                          [](const auto& info) { return info.param; });
 
 struct NamedSplit {
@@ -141,7 +141,7 @@ std::string regex_split(const std::string& expression) {
   return section.dump();
 }
 
-class PreTokenizerGolden : public ::testing::TestWithParam<NamedSplit> {};
+class PreTokenizerGolden : public testing::TestWithParam<NamedSplit> {};
 
 TEST_P(PreTokenizerGolden, EveryCodePoint) {
   const Json section = Json::parse(GetParam().section);
@@ -160,7 +160,7 @@ TEST_P(PreTokenizerGolden, EveryCodePoint) {
 
 INSTANTIATE_TEST_SUITE_P(
     Types, PreTokenizerGolden,
-    ::testing::Values(
+    testing::Values(
         NamedSplit{"GPT-2", regex_split(std::string(kGpt2Expression))},
         NamedSplit{"Llama 3", regex_split(std::string(kLlama3Expression))},
         NamedSplit{"Qwen", regex_split(std::string(kQwenExpression))},

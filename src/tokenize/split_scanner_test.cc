@@ -62,7 +62,7 @@ TEST(SplitScanner, EqualsItsExpression) {
       std::vector<TextRange> by_library;
       scan(text, {0, text.size()}, by_hand);
       matched.find(text, {0, text.size()}, by_library);
-      ASSERT_EQ(by_hand, by_library) << expression << "\n" << ::testing::PrintToString(text);
+      ASSERT_EQ(by_hand, by_library) << expression << "\n" << testing::PrintToString(text);
     }
   }
   EXPECT_EQ(find_split_scanner(R"(\s+)"), nullptr);

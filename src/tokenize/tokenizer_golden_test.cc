@@ -26,7 +26,7 @@ std::string read(const fs::path& path) {
 }
 
 TEST(TokenizerGolden, EveryConfiguration) {
-  const fs::path dir = fs::path(::testing::TempDir()) / fmt::format("tokenizer_golden_{}", ::getpid());
+  const fs::path dir = fs::path(testing::TempDir()) / fmt::format("tokenizer_golden_{}", ::getpid());
   fs::create_directories(dir);
   for (const Json& configuration : Json::parse(read(golden("tokenizer_cases.json")))) {
     SCOPED_TRACE(configuration["name"].get<std::string>());
@@ -115,7 +115,7 @@ std::vector<std::string> names_of_hashed_files() {
 
 // With the vocabulary of all-MiniLM-L6-v2 (SHOEHORN_MINILM_DIR, else .cache/minilm of the source tree), on
 // the texts of the shared data and of Debian's `fortunes`: one test for each file.
-class TokenizerGoldenFile : public ::testing::TestWithParam<std::string> {};
+class TokenizerGoldenFile : public testing::TestWithParam<std::string> {};
 
 TEST_P(TokenizerGoldenFile, WithTheVocabularyOfMiniLm) {
   const char* given = std::getenv("SHOEHORN_MINILM_DIR");
@@ -144,7 +144,7 @@ TEST_P(TokenizerGoldenFile, WithTheVocabularyOfMiniLm) {
   EXPECT_EQ(crc_of(tokenizer->encode_batch(pairs, 33, 1)), expected["pairs"].get<uint32_t>());
 }
 
-INSTANTIATE_TEST_SUITE_P(Files, TokenizerGoldenFile, ::testing::ValuesIn(names_of_hashed_files()),
+INSTANTIATE_TEST_SUITE_P(Files, TokenizerGoldenFile, testing::ValuesIn(names_of_hashed_files()),
                          [](const auto& info) { return test_name(info.param); });
 
 }  // namespace

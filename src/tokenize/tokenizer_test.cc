@@ -19,11 +19,11 @@ using Ids = std::vector<int32_t>;
 const fs::path kSmall = fs::path(SHOEHORN_SOURCE_DIR) / "tests/golden/tokenizer_small";
 
 // A model directory that lives for one test.
-class ModelDir : public ::testing::Test {
+class ModelDir : public testing::Test {
  protected:
   void SetUp() override {
-    const auto* info = ::testing::UnitTest::GetInstance()->current_test_info();
-    dir_ = fs::path(::testing::TempDir()) / fmt::format("tokenizer_{}_{}", info->name(), ::getpid());
+    const auto* info = testing::UnitTest::GetInstance()->current_test_info();
+    dir_ = fs::path(testing::TempDir()) / fmt::format("tokenizer_{}_{}", info->name(), ::getpid());
     fs::remove_all(dir_);
     fs::create_directories(dir_);
   }

@@ -28,7 +28,7 @@ const Json& class_configurations() {
   return all;
 }
 
-class VocabMerges : public ::testing::Test {
+class VocabMerges : public testing::Test {
  protected:
   VocabMerges() : model_(read_json(golden("tokenizer_chains/bytes.json"))["model"]) {
     for (const Json& merge : model_["merges"])
@@ -58,7 +58,7 @@ class VocabMerges : public ::testing::Test {
   std::string merges_ = "#version: 0.2\n";
 };
 
-class VocabMergesGolden : public VocabMerges, public ::testing::WithParamInterface<size_t> {
+class VocabMergesGolden : public VocabMerges, public testing::WithParamInterface<size_t> {
  protected:
   VocabMergesGolden() { write_files(configuration_["vocab"], configuration_["files"]); }
 
@@ -103,9 +103,8 @@ TEST_P(VocabMergesGolden, TheSavedDirectoryHasTheSameIds) {
   expect_cases(*Tokenizer::load(directory_.path()));
 }
 
-INSTANTIATE_TEST_SUITE_P(Classes, VocabMergesGolden,
-                         ::testing::Range(size_t{0}, class_configurations().size()),
-                         [](const ::testing::TestParamInfo<size_t>& info) {
+INSTANTIATE_TEST_SUITE_P(Classes, VocabMergesGolden, testing::Range(size_t{0}, class_configurations().size()),
+                         [](const testing::TestParamInfo<size_t>& info) {
                            return test_name(class_configurations()[info.param]["name"].get<std::string>());
                          });
 

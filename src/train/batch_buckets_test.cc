@@ -16,7 +16,7 @@
 namespace shoehorn {
 namespace {
 
-using namespace shoehorn::testing;
+using namespace shoehorn::test_support;
 
 TEST(BatchBuckets, TheSmallestThatFits) {
   const BatchBuckets buckets({64, 4, 20}, {{32, 4, 20}, {32, 4, 8}, {16, 1, 16}});
@@ -58,7 +58,7 @@ struct BucketRun {
   double flops = 0;
 };
 
-class Buckets : public ::testing::TestWithParam<BucketSetting> {
+class Buckets : public testing::TestWithParam<BucketSetting> {
  protected:
   // Four steps, then an evaluation.
   BucketRun train(std::vector<BatchCapacity> smaller_train,
@@ -131,38 +131,37 @@ TEST_P(Buckets, HaveTheBitsAndTheMemoryOfTheLargestAlone) {
   EXPECT_GT(evaluated, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Settings, Buckets,
-                         ::testing::Values(BucketSetting{"fp32", [](TrainingArguments&) {}},
-                                           BucketSetting{
-                                               "fp32_unfused",
-                                               [](TrainingArguments& args) { args.skip_pass = {"fuse"}; }},
-                                           BucketSetting{"bf16_accumulated",
-                                                         [](TrainingArguments& args) {
-                                                           args.bf16 = true;
-                                                           args.gradient_accumulation_steps = 3;
-                                                         }},
-                                           BucketSetting{"fp16_accumulated",
-                                                         [](TrainingArguments& args) {
-                                                           args.fp16 = true;
-                                                           args.loss_scale = 128;
-                                                           args.gradient_accumulation_steps = 3;
-                                                         }},
-                                           BucketSetting{"layer_major_recompute_in_backward",
-                                                         [](TrainingArguments& args) {
-                                                           args.gradient_accumulation_steps = 2;
-                                                           args.accumulation_order = "layer_major";
-                                                           args.gradient_checkpointing = true;
-                                                           args.update_in_backward = true;
-                                                           args.max_grad_norm = 0;
-                                                         }},
-                                           BucketSetting{"adapters_8bit",
-                                                         [](TrainingArguments& args) {
-                                                           args.lora_rank = 2;
-                                                           args.lora_dropout = 0.1;
-                                                           args.optim = "adamw_8bit";
-                                                           args.neftune_noise_alpha = 5;
-                                                         }}),
-                         [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(
+    Settings, Buckets,
+    testing::Values(BucketSetting{"fp32", [](TrainingArguments&) {}},
+                    BucketSetting{"fp32_unfused", [](TrainingArguments& args) { args.skip_pass = {"fuse"}; }},
+                    BucketSetting{"bf16_accumulated",
+                                  [](TrainingArguments& args) {
+                                    args.bf16 = true;
+                                    args.gradient_accumulation_steps = 3;
+                                  }},
+                    BucketSetting{"fp16_accumulated",
+                                  [](TrainingArguments& args) {
+                                    args.fp16 = true;
+                                    args.loss_scale = 128;
+                                    args.gradient_accumulation_steps = 3;
+                                  }},
+                    BucketSetting{"layer_major_recompute_in_backward",
+                                  [](TrainingArguments& args) {
+                                    args.gradient_accumulation_steps = 2;
+                                    args.accumulation_order = "layer_major";
+                                    args.gradient_checkpointing = true;
+                                    args.update_in_backward = true;
+                                    args.max_grad_norm = 0;
+                                  }},
+                    BucketSetting{"adapters_8bit",
+                                  [](TrainingArguments& args) {
+                                    args.lora_rank = 2;
+                                    args.lora_dropout = 0.1;
+                                    args.optim = "adamw_8bit";
+                                    args.neftune_noise_alpha = 5;
+                                  }}),
+    [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
 }  // namespace shoehorn

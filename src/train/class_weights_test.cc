@@ -14,7 +14,7 @@
 namespace shoehorn {
 namespace {
 
-using namespace shoehorn::testing;
+using namespace shoehorn::test_support;
 using Rows = Dataset::Rows;
 
 Dataset labelled(const std::vector<int64_t>& labels) {

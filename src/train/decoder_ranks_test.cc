@@ -13,7 +13,7 @@
 namespace shoehorn {
 namespace {
 
-using namespace testing;
+using namespace test_support;
 
 using DecoderRanks = Ranks;
 

@@ -13,7 +13,7 @@
 namespace shoehorn {
 namespace {
 
-using namespace shoehorn::testing;
+using namespace shoehorn::test_support;
 
 double number_of(const nlohmann::json& value) {
   if (value.is_number()) return value;
@@ -90,7 +90,7 @@ TEST(EarlyStopping, ItsStateIsWrittenAsTheTrainerWritesIt) {
       contains(refusal_of([&] { callbacks.restore_states(state, "state.json"); }), "expected an object"));
 }
 
-class EarlyStoppingRun : public ::testing::Test {
+class EarlyStoppingRun : public testing::Test {
  protected:
   // Evaluates and saves every second step of 12. `quality` falls from the second evaluation on.
   TrainingArguments arguments(const std::string& output) const {

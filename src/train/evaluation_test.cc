@@ -10,9 +10,9 @@
 namespace shoehorn {
 namespace {
 
-using namespace shoehorn::testing;
+using namespace shoehorn::test_support;
 
-class Evaluation : public ::testing::Test {
+class Evaluation : public testing::Test {
  protected:
   Evaluation() : model_(tiny_bert()) {}
 

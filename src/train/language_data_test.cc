@@ -20,7 +20,7 @@ using Ints = std::vector<int32_t>;
 constexpr LanguageModelLimits kModel = {.max_positions = 64, .vocab_size = 400};
 
 // Of the byte-level tokenizer of tests/golden/language_small, which tests/golden/language_make.py made.
-class LanguageDataTest : public ::testing::Test {
+class LanguageDataTest : public testing::Test {
  protected:
   LanguageDataTest() : tokenizer_(Tokenizer::load(golden("language_small"))) {
     args_.task = kCausalLanguageModel;

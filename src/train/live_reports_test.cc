@@ -14,7 +14,7 @@
 namespace shoehorn {
 namespace {
 
-using namespace shoehorn::testing;
+using namespace shoehorn::test_support;
 namespace fs = std::filesystem;
 
 TEST(LiveReports, TagsAreThoseOfTheTrainersCallback) {

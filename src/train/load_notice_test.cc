@@ -9,7 +9,7 @@ namespace shoehorn {
 namespace {
 
 // A run whose steps take as long, and a machine that is as busy, as the test says.
-class LoadNoticeTest : public ::testing::Test {
+class LoadNoticeTest : public testing::Test {
  protected:
   void begin(int64_t threads, int64_t processors, bool steps_are_alike = true) {
     LoadNoticeOptions options;

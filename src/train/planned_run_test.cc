@@ -11,7 +11,7 @@
 namespace shoehorn {
 namespace {
 
-using namespace shoehorn::testing;
+using namespace shoehorn::test_support;
 
 int64_t locked_bytes() {
   return bytes_of_key("/proc/self/status", "VmLck").value_or(0);

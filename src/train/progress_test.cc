@@ -9,7 +9,7 @@
 namespace shoehorn {
 namespace {
 
-class ProgressTest : public ::testing::Test {
+class ProgressTest : public testing::Test {
  protected:
   ProgressOptions options(bool terminal) {
     ProgressOptions options;

@@ -16,7 +16,7 @@
 namespace shoehorn {
 namespace {
 
-using namespace testing;
+using namespace test_support;
 
 using RandomLayouts = Ranks;
 

@@ -17,12 +17,12 @@
 #include "ranks/process_ranks_testing.h"
 #include "train/test_support.h"
 
-namespace shoehorn::testing {
+namespace shoehorn::test_support {
 
 inline constexpr int64_t kRankSteps = 20;
 
 // One thread a rank.
-class Ranks : public ::testing::Test {
+class Ranks : public testing::Test {
  protected:
   Ranks() { use_threads(1); }
   ~Ranks() override { use_threads(threads_); }
@@ -290,4 +290,4 @@ struct Form {
   DType dtype = DType::kF32;
 };
 
-}  // namespace shoehorn::testing
+}  // namespace shoehorn::test_support

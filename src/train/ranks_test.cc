@@ -23,7 +23,7 @@
 namespace shoehorn {
 namespace {
 
-using namespace testing;
+using namespace test_support;
 namespace fs = std::filesystem;
 
 // 28 samples are 7 micro-batches an epoch, so that the last window has fewer than there are ranks, or one that is short.

@@ -10,7 +10,7 @@
 namespace shoehorn {
 namespace {
 
-using namespace testing;
+using namespace test_support;
 
 using ReplicaRuns = Ranks;
 

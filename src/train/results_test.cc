@@ -29,11 +29,11 @@ Metrics metrics_of(const nlohmann::json& object) {
   return metrics;
 }
 
-class RunReport : public ::testing::Test {
+class RunReport : public testing::Test {
  protected:
   RunReport() { std::filesystem::create_directories(directory_); }
   ~RunReport() override { std::filesystem::remove_all(directory_); }
-  std::filesystem::path directory_ = std::filesystem::path(::testing::TempDir()) / "run_report_test";
+  std::filesystem::path directory_ = std::filesystem::path(testing::TempDir()) / "run_report_test";
 };
 
 TEST(RunReportText, TableEqualsTransformers) {

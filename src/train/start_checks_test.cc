@@ -9,12 +9,12 @@
 namespace shoehorn {
 namespace {
 
-using namespace shoehorn::testing;
+using namespace shoehorn::test_support;
 namespace fs = std::filesystem;
 
 constexpr int64_t kMiB = int64_t{1} << 20;
 
-class StartChecks : public ::testing::Test {
+class StartChecks : public testing::Test {
  protected:
   TrainingArguments arguments() const {
     TrainingArguments args = quiet_arguments(8);

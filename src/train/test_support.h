@@ -15,7 +15,7 @@
 #include "state/weights.h"
 #include "train/trainer.h"
 
-namespace shoehorn::testing {
+namespace shoehorn::test_support {
 
 inline BertConfig tiny_bert(float dropout = 0) {
   BertConfig config;
@@ -111,4 +111,4 @@ inline std::vector<int64_t> steps_with(const TrainerState& state, const std::str
   return steps;
 }
 
-}  // namespace shoehorn::testing
+}  // namespace shoehorn::test_support

@@ -11,7 +11,7 @@
 #include "models/llama.h"
 #include "train/rank_runs_testing.h"
 
-namespace shoehorn::testing {
+namespace shoehorn::test_support {
 
 inline constexpr int64_t kDecoderVocabulary = 61;
 
@@ -58,4 +58,4 @@ inline Dataset tiny_texts(int64_t count, uint32_t seed,
   return Dataset::next_token(Dataset::from_columns({{"input_ids", ids}, {"labels", labels}}));
 }
 
-}  // namespace shoehorn::testing
+}  // namespace shoehorn::test_support

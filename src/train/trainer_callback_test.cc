@@ -9,7 +9,7 @@
 namespace shoehorn {
 namespace {
 
-using namespace shoehorn::testing;
+using namespace shoehorn::test_support;
 namespace fs = std::filesystem;
 
 // Writes down the events and, where it is told to, sets the control.
@@ -78,7 +78,7 @@ class Recorder final : public TrainerCallback {
   Decide decide_;
 };
 
-class TrainerCallbackTest : public ::testing::Test {
+class TrainerCallbackTest : public testing::Test {
  protected:
   // Batches of 8 of 28 samples: 4 steps an epoch. Nothing is due of itself.
   TrainingArguments arguments(int64_t max_steps) const {

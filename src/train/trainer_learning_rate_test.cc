@@ -12,7 +12,7 @@
 namespace shoehorn {
 namespace {
 
-using namespace shoehorn::testing;
+using namespace shoehorn::test_support;
 
 // By metric_for_best_model, once an evaluation, and not by the one before the first step: its 0 would be the
 // best for ever.
@@ -86,7 +86,7 @@ TEST(ReduceLrOnPlateau, IsNoScheduleOfALoopOfOnesOwn) {
                        "[lr_scheduler_type] expected a function of the step"));
 }
 
-class RelativeStep : public ::testing::Test {
+class RelativeStep : public testing::Test {
  protected:
   RelativeStep() {
     args_ = quiet_arguments(8);

@@ -11,10 +11,10 @@
 namespace shoehorn {
 namespace {
 
-using namespace shoehorn::testing;
+using namespace shoehorn::test_support;
 
 // What a terminal gets of a run by a clock that moves a second each time it is read.
-class TrainerProgress : public ::testing::Test {
+class TrainerProgress : public testing::Test {
  protected:
   TrainerOptions options() {
     TrainerOptions options;

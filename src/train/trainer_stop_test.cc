@@ -16,7 +16,7 @@
 namespace shoehorn {
 namespace {
 
-using namespace shoehorn::testing;
+using namespace shoehorn::test_support;
 namespace fs = std::filesystem;
 
 constexpr int64_t kSteps = 9;
@@ -88,7 +88,7 @@ std::map<std::string, std::string> end_of(const fs::path& output_dir, int64_t st
   return files;
 }
 
-class TrainerStop : public ::testing::Test {
+class TrainerStop : public testing::Test {
  protected:
   ~TrainerStop() override { clear_stop_request(); }
 
@@ -113,7 +113,7 @@ class TrainerStop : public ::testing::Test {
   const BertForSequenceClassification model_{tiny_bert(0.1F)};
 };
 
-class TrainerStopSettings : public TrainerStop, public ::testing::WithParamInterface<Setting> {};
+class TrainerStopSettings : public TrainerStop, public testing::WithParamInterface<Setting> {};
 
 TEST_P(TrainerStopSettings, AResumedRunEndsAsIfItHadNeverStopped) {
   const auto counter = std::make_shared<StopAtNode>(-1);
@@ -147,7 +147,7 @@ TEST_P(TrainerStopSettings, AResumedRunEndsAsIfItHadNeverStopped) {
 
 INSTANTIATE_TEST_SUITE_P(
     Settings, TrainerStopSettings,
-    ::testing::Values(
+    testing::Values(
         Setting{"accumulation", [](TrainingArguments&) {}},
         Setting{"bf16_one_program",
                 [](TrainingArguments& a) {

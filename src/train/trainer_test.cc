@@ -20,7 +20,7 @@
 namespace shoehorn {
 namespace {
 
-using namespace shoehorn::testing;
+using namespace shoehorn::test_support;
 namespace fs = std::filesystem;
 
 constexpr int64_t kMebibyte = int64_t{1} << 20;

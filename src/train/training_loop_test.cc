@@ -12,7 +12,7 @@
 namespace shoehorn {
 namespace {
 
-using namespace shoehorn::testing;
+using namespace shoehorn::test_support;
 namespace fs = std::filesystem;
 
 std::vector<int64_t> saved_steps(const fs::path& output_dir) {
@@ -29,7 +29,7 @@ std::function<Metrics(const Score&)> quality(std::vector<double> values) {
   };
 }
 
-class TrainingLoopTest : public ::testing::Test {
+class TrainingLoopTest : public testing::Test {
  protected:
   // Batches of 8 of 28 samples: 4 steps an epoch. The best model is that of the largest `quality`.
   TrainingArguments arguments(const std::string& strategy, int64_t max_steps) const {

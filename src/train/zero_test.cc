@@ -24,7 +24,7 @@
 namespace shoehorn {
 namespace {
 
-using namespace testing;
+using namespace test_support;
 namespace fs = std::filesystem;
 
 using Zero = Ranks;

@@ -15,8 +15,8 @@
 namespace shoehorn {
 namespace {
 
-using testing::set_values;
-using testing::values_of;
+using test_support::set_values;
+using test_support::values_of;
 
 constexpr int64_t kElements = 48;  // 192 bytes: three units of alignment
 constexpr int64_t kBytes = kElements * 4;
@@ -56,7 +56,7 @@ class Toy {
   StateTable state_;
   std::vector<Program> programs_ = {Program(ProgramKind::kTrainStep, &state_)};
   OpBuilder builder_{programs_[0]};
-  std::shared_ptr<const Backend> backend_ = testing::conformance_backend(1);
+  std::shared_ptr<const Backend> backend_ = test_support::conformance_backend(1);
 };
 
 // 0, 1, 2, … times `scale`.

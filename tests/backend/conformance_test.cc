@@ -14,7 +14,7 @@
 namespace shoehorn {
 namespace {
 
-using namespace shoehorn::testing;
+using namespace shoehorn::test_support;
 
 constexpr int64_t kTiedHidden = 9;
 
@@ -42,7 +42,7 @@ void PrintTo(const Order& order, std::ostream* out) {
   *out << order.name;
 }
 
-class TiedWeights : public ::testing::TestWithParam<Order> {
+class TiedWeights : public testing::TestWithParam<Order> {
  protected:
   static StepOptions step() {
     StepOptions step = gradient_options();
@@ -122,9 +122,9 @@ TEST_P(TiedWeights, OneStorageOneParameterOneUpdate) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Orders, TiedWeights,
-                         ::testing::Values(Order{"whole", 1, AccumulationOrder::kMicroBatch},
-                                           Order{"micro_batch", 3, AccumulationOrder::kMicroBatch},
-                                           Order{"layer", 3, AccumulationOrder::kLayer}),
+                         testing::Values(Order{"whole", 1, AccumulationOrder::kMicroBatch},
+                                         Order{"micro_batch", 3, AccumulationOrder::kMicroBatch},
+                                         Order{"layer", 3, AccumulationOrder::kLayer}),
                          [](const auto& info) { return info.param.name; });
 
 // A program of one weight: a view of it, read before and after the update.

@@ -18,9 +18,9 @@
 namespace shoehorn {
 namespace {
 
-using namespace shoehorn::testing;
+using namespace shoehorn::test_support;
 
-class OpGradient : public ::testing::TestWithParam<OpCase> {
+class OpGradient : public testing::TestWithParam<OpCase> {
  protected:
   // Values that fp32 holds exactly, so that the reference computes with the same numbers.
   static Doubles random(int64_t count, uint32_t seed) {
@@ -180,7 +180,7 @@ TEST_P(OpGradient, ForwardAndBackward) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Ops, OpGradient, ::testing::ValuesIn(op_cases()),
+INSTANTIATE_TEST_SUITE_P(Ops, OpGradient, testing::ValuesIn(op_cases()),
                          [](const auto& info) { return info.param.name; });
 
 TEST(OpGradientCases, HoldEveryOpThatHasAGradient) {

@@ -13,7 +13,7 @@
 #include "exec/backend/host_arena.h"
 #include "exec/backends.h"
 
-namespace shoehorn::testing {
+namespace shoehorn::test_support {
 
 namespace {
 
@@ -218,4 +218,4 @@ int64_t GuardedDevice::rows_of_full_tiles(DType operands) const {
   return cpu_->rows_of_full_tiles(operands);
 }
 
-}  // namespace shoehorn::testing
+}  // namespace shoehorn::test_support

@@ -11,7 +11,7 @@
 
 #include "exec/backend/backend.h"
 
-namespace shoehorn::testing {
+namespace shoehorn::test_support {
 
 enum class GuardedStreams : uint8_t { kLazy, kEager };
 
@@ -51,4 +51,4 @@ class GuardedDevice final : public Backend {
   std::unique_ptr<Guard> guard_;
 };
 
-}  // namespace shoehorn::testing
+}  // namespace shoehorn::test_support

@@ -17,7 +17,7 @@
 namespace shoehorn {
 namespace {
 
-using namespace shoehorn::testing;
+using namespace shoehorn::test_support;
 namespace fs = std::filesystem;
 
 std::byte read_byte(const std::byte* address) {
@@ -102,7 +102,7 @@ TEST(GuardedLanes, ACopyBeginsWhenLane0HasDoneWhatStandsBeforeIt) {
 }
 
 // Two states of 16 numbers on a device whose streams run nothing before somebody waits.
-class GuardedWrites : public ::testing::Test {
+class GuardedWrites : public testing::Test {
  protected:
   static constexpr int64_t kBytes = 64;
 
@@ -203,7 +203,7 @@ struct Trained {
   int64_t device_bytes = 0;
 };
 
-class GuardedTraining : public ::testing::TestWithParam<Setting> {
+class GuardedTraining : public testing::TestWithParam<Setting> {
  protected:
   TrainingArguments arguments(const std::string& name) const {
     TrainingArguments args = quiet_arguments(4);
@@ -286,30 +286,30 @@ TEST_P(GuardedTraining, HasTheBitsOfTheCpu) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Settings, GuardedTraining,
-                         ::testing::Values(Setting{"fp32", [](TrainingArguments&) {}},
-                                           Setting{"bf16_checkpointing",
-                                                   [](TrainingArguments& args) {
-                                                     args.bf16 = true;
-                                                     args.gradient_checkpointing = true;
-                                                   }},
-                                           Setting{"fp16_layer_major",
-                                                   [](TrainingArguments& args) {
-                                                     args.fp16 = true;
-                                                     args.accumulation_order = "layer_major";
-                                                   }},
-                                           Setting{"adamw_8bit_with_worker",
-                                                   [](TrainingArguments& args) {
-                                                     args.optim = "adamw_8bit";
-                                                     args.optim_args = {{"min_8bit_size", int64_t{64}}};
-                                                     args.dataloader_num_workers = 1;
-                                                   }},
-                                           Setting{"frozen_without_masters_and_anomalies",
-                                                   [](TrainingArguments& args) {
-                                                     args.bf16 = true;
-                                                     args.master_weights = "none";
-                                                     args.freeze = {R"(layer\.0\.)"};
-                                                     args.detect_anomaly = true;
-                                                   }}),
+                         testing::Values(Setting{"fp32", [](TrainingArguments&) {}},
+                                         Setting{"bf16_checkpointing",
+                                                 [](TrainingArguments& args) {
+                                                   args.bf16 = true;
+                                                   args.gradient_checkpointing = true;
+                                                 }},
+                                         Setting{"fp16_layer_major",
+                                                 [](TrainingArguments& args) {
+                                                   args.fp16 = true;
+                                                   args.accumulation_order = "layer_major";
+                                                 }},
+                                         Setting{"adamw_8bit_with_worker",
+                                                 [](TrainingArguments& args) {
+                                                   args.optim = "adamw_8bit";
+                                                   args.optim_args = {{"min_8bit_size", int64_t{64}}};
+                                                   args.dataloader_num_workers = 1;
+                                                 }},
+                                         Setting{"frozen_without_masters_and_anomalies",
+                                                 [](TrainingArguments& args) {
+                                                   args.bf16 = true;
+                                                   args.master_weights = "none";
+                                                   args.freeze = {R"(layer\.0\.)"};
+                                                   args.detect_anomaly = true;
+                                                 }}),
                          [](const auto& info) { return info.param.name; });
 
 // A host access around the interface, in the middle of a program that trains.

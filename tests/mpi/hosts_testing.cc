@@ -18,7 +18,7 @@
 
 #include "beside_program.h"
 
-namespace shoehorn::testing {
+namespace shoehorn::test_support {
 
 namespace {
 
@@ -274,4 +274,4 @@ bool TwoHosts::runs_program(const std::string& program) const {
   return false;
 }
 
-}  // namespace shoehorn::testing
+}  // namespace shoehorn::test_support

@@ -19,7 +19,7 @@
 #include "cli_support.h"
 #include "link_relay.h"
 
-namespace shoehorn::testing {
+namespace shoehorn::test_support {
 
 class TwoHosts {
  public:
@@ -82,4 +82,4 @@ class TwoHosts {
   std::unique_ptr<LinkRelay> relay_;  // in the place of the link
 };
 
-}  // namespace shoehorn::testing
+}  // namespace shoehorn::test_support

@@ -18,7 +18,7 @@
 #include <stdexcept>
 #include <vector>
 
-namespace shoehorn::testing {
+namespace shoehorn::test_support {
 
 namespace {
 
@@ -96,4 +96,4 @@ LinkRelay::~LinkRelay() {
   waitpid(relay_, nullptr, 0);
 }
 
-}  // namespace shoehorn::testing
+}  // namespace shoehorn::test_support

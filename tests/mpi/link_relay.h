@@ -7,7 +7,7 @@
 #include <chrono>
 #include <string>
 
-namespace shoehorn::testing {
+namespace shoehorn::test_support {
 
 class LinkRelay {
  public:
@@ -21,4 +21,4 @@ class LinkRelay {
   pid_t relay_ = 0;
 };
 
-}  // namespace shoehorn::testing
+}  // namespace shoehorn::test_support

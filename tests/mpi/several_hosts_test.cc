@@ -19,7 +19,7 @@
 namespace shoehorn {
 namespace {
 
-using namespace shoehorn::testing;
+using namespace shoehorn::test_support;
 namespace fs = std::filesystem;
 
 constexpr double kTimeoutSeconds = 5;  // --ddp_timeout

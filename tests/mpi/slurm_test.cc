@@ -19,7 +19,7 @@
 namespace shoehorn {
 namespace {
 
-using namespace shoehorn::testing;
+using namespace shoehorn::test_support;
 namespace fs = std::filesystem;
 
 // Slurm's own steps take a second or two each, on processors that others may use.

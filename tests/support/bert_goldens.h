@@ -5,11 +5,11 @@
 
 #include "io/test_directory.h"
 
-namespace shoehorn::testing {
+namespace shoehorn::test_support {
 
 inline const std::filesystem::path kBertGolden = golden("bert_small");
 inline const std::filesystem::path kDistilBertGolden = golden("distilbert_small");
 // The BERT and its samples with an adapter; the numbers are those of the adapter and the classifier.
 inline const std::filesystem::path kLoraGolden = golden("lora_small");
 
-}  // namespace shoehorn::testing
+}  // namespace shoehorn::test_support

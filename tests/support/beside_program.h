@@ -7,7 +7,7 @@
 
 #include "io/file.h"
 
-namespace shoehorn::testing {
+namespace shoehorn::test_support {
 
 // Of tests that need has_mpi() and are skipped without it.
 inline constexpr const char* kNoMpi =
@@ -54,4 +54,4 @@ inline bool has_hwloc() {
   return std::filesystem::exists(beside_program("libshoehorn_hwloc.so"));
 }
 
-}  // namespace shoehorn::testing
+}  // namespace shoehorn::test_support

@@ -22,7 +22,7 @@
 #include "tokenize/tokenizer.h"
 #include "train/trainer.h"
 
-namespace shoehorn::testing {
+namespace shoehorn::test_support {
 
 namespace {
 
@@ -237,4 +237,4 @@ std::vector<std::string> CliTest::written() const {
   return names;
 }
 
-}  // namespace shoehorn::testing
+}  // namespace shoehorn::test_support

@@ -15,7 +15,7 @@
 #include "io/file.h"
 #include "io/test_directory.h"
 
-namespace shoehorn::testing {
+namespace shoehorn::test_support {
 
 inline constexpr int64_t kMebibyte = int64_t{1} << 20;
 
@@ -67,7 +67,7 @@ std::string labelled_csv(int64_t rows, uint32_t seed, const LabelNames& labels =
 // Many rows, a thousand of labelled_csv() again and again.
 std::string long_labelled_csv(int64_t thousands, uint32_t seed, const LabelNames& labels = {});
 
-class CliTest : public ::testing::Test {
+class CliTest : public testing::Test {
  protected:
   CliTest();
 
@@ -110,4 +110,4 @@ class CliTest : public ::testing::Test {
   mutable bool lacks_memory_ = false;  // something of it was to be checked, and was not
 };
 
-}  // namespace shoehorn::testing
+}  // namespace shoehorn::test_support

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <vector>
 
-namespace shoehorn::testing {
+namespace shoehorn::test_support {
 
 // The largest relative difference of a curve from `expected`.
 inline double largest_relative_difference(const std::vector<double>& curve,
@@ -22,4 +22,4 @@ inline double largest_relative_difference(const std::vector<double>& curve,
   return largest;
 }
 
-}  // namespace shoehorn::testing
+}  // namespace shoehorn::test_support

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-namespace shoehorn::testing {
+namespace shoehorn::test_support {
 
 // The whole number in a variable of the environment, at least `least`; `usual` where it is not set.
 inline int environment_count(const char* variable, int usual, int least = 1) {
@@ -12,4 +12,4 @@ inline int environment_count(const char* variable, int usual, int least = 1) {
   return given == nullptr ? usual : std::max(least, std::atoi(given));
 }
 
-}  // namespace shoehorn::testing
+}  // namespace shoehorn::test_support

@@ -14,7 +14,7 @@
 
 #include "cli_support.h"
 
-namespace shoehorn::testing {
+namespace shoehorn::test_support {
 
 class OnTerminal {
  public:
@@ -58,4 +58,4 @@ class OnTerminal {
   std::string shown_;
 };
 
-}  // namespace shoehorn::testing
+}  // namespace shoehorn::test_support

@@ -7,7 +7,7 @@
 
 #include "graph/program.h"
 
-namespace shoehorn::testing {
+namespace shoehorn::test_support {
 
 inline int64_t count_nodes(const Program& program, OpKind kind, std::optional<Phase> phase = {}) {
   return std::ranges::count_if(program.nodes(), [&](const Node& node) {
@@ -19,4 +19,4 @@ inline int64_t count_forward_nodes(const Program& program, OpKind kind) {
   return count_nodes(program, kind, Phase::kForward);
 }
 
-}  // namespace shoehorn::testing
+}  // namespace shoehorn::test_support

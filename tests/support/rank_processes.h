@@ -12,7 +12,7 @@
 #include <map>
 #include <string>
 
-namespace shoehorn::testing {
+namespace shoehorn::test_support {
 
 inline pid_t parent_of(pid_t process) {
   std::ifstream stat("/proc/" + std::to_string(process) + "/stat");
@@ -64,4 +64,4 @@ class ShortWaitOfMpirun {
                                             "PRTE_MCA_odls_base_sigkill_timeout"};
 };
 
-}  // namespace shoehorn::testing
+}  // namespace shoehorn::test_support

@@ -3,7 +3,7 @@
 
 #include "train/trainer_callback.h"
 
-namespace shoehorn::testing {
+namespace shoehorn::test_support {
 
 class StopAfter : public TrainerCallback {
  public:
@@ -16,4 +16,4 @@ class StopAfter : public TrainerCallback {
   int64_t steps_;
 };
 
-}  // namespace shoehorn::testing
+}  // namespace shoehorn::test_support

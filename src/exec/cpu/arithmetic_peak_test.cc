@@ -15,7 +15,7 @@ const std::map<std::string, double> kMultiplyAdds = {{"AVX2 FMA", 12 * 8},
                                                      {"AVX-512 BF16 dot products", 24 * 16 * 2},
                                                      {"AMX bf16 tiles", 4 * 16 * 16 * 32}};
 
-class ArithmeticLoops : public ::testing::TestWithParam<size_t> {};
+class ArithmeticLoops : public testing::TestWithParam<size_t> {};
 
 // Every product is 1, so that a loop's sum is the number of its multiply-adds, to the last one: fp32 counts
 // exactly to 2^24.
@@ -29,7 +29,7 @@ TEST_P(ArithmeticLoops, DoAllTheirWork) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Each, ArithmeticLoops, ::testing::Range(size_t{0}, arithmetic_loops().size()),
+INSTANTIATE_TEST_SUITE_P(Each, ArithmeticLoops, testing::Range(size_t{0}, arithmetic_loops().size()),
                          [](const auto& info) {
                            std::string name = arithmetic_loops()[info.param].name;
                            std::erase_if(name, [](char c) { return std::isalnum(c) == 0; });

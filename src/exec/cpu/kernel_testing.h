@@ -17,7 +17,7 @@
 #include "base/dtype.h"
 #include "exec/cpu/storage.h"
 
-namespace shoehorn::cpu::testing {
+namespace shoehorn::cpu::test_support {
 
 // A tensor in float32, bfloat16 or float16.
 class Tensor {
@@ -78,10 +78,10 @@ inline void hold_to_target(int64_t target) {
 }
 
 // Fixture of a test that runs once per target. Targets that this processor lacks are skipped.
-//   class Normalization : public testing::EveryTarget {};
+//   class Normalization : public test_support::EveryTarget {};
 //   TEST_P(Normalization, …) { … }
-//   INSTANTIATE_TEST_SUITE_P(Targets, Normalization, testing::every_target(), testing::target_name);
-class EveryTarget : public ::testing::TestWithParam<int64_t> {
+//   INSTANTIATE_TEST_SUITE_P(Targets, Normalization, test_support::every_target(), test_support::target_name);
+class EveryTarget : public testing::TestWithParam<int64_t> {
  protected:
   void SetUp() override {
     if ((hwy::SupportedTargets() & GetParam()) == 0)
@@ -92,10 +92,10 @@ class EveryTarget : public ::testing::TestWithParam<int64_t> {
 };
 
 inline auto every_target() {
-  return ::testing::Values(int64_t{HWY_AVX2}, int64_t{HWY_AVX3});
+  return testing::Values(int64_t{HWY_AVX2}, int64_t{HWY_AVX3});
 }
 
-inline std::string target_name(const ::testing::TestParamInfo<int64_t>& info) {
+inline std::string target_name(const testing::TestParamInfo<int64_t>& info) {
   return hwy::TargetName(info.param);
 }
 
@@ -117,4 +117,4 @@ inline double tolerance(DType dtype, double expected, double magnitude, double r
 
 inline constexpr DType kStorages[] = {DType::kF32, DType::kBF16, DType::kF16};
 
-}  // namespace shoehorn::cpu::testing
+}  // namespace shoehorn::cpu::test_support

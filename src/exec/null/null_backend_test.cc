@@ -9,7 +9,7 @@
 namespace shoehorn {
 namespace {
 
-class NullBackendTest : public ::testing::Test {
+class NullBackendTest : public testing::Test {
  protected:
   ValueId read(const std::string& name, Shape shape, DType dtype) {
     return program_.read_state(state_.add_storage({name, {dtype, std::move(shape)}, Role::kInput, {}, {}}));

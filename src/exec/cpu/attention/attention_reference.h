@@ -16,7 +16,7 @@
 #include "exec/cpu/attention/attention.h"
 #include "exec/cpu/storage.h"
 
-namespace shoehorn::cpu::testing {
+namespace shoehorn::cpu::test_support {
 
 // The sizes and options of a batch.
 struct AttentionShape {
@@ -346,4 +346,4 @@ inline void expect_close(const Operands& got, const ReferenceOperands& expected,
   expect_close(got.bias, expected.bias, terms, DType::kF32, "dbias");
 }
 
-}  // namespace shoehorn::cpu::testing
+}  // namespace shoehorn::cpu::test_support

@@ -20,11 +20,11 @@
 namespace shoehorn::cpu {
 namespace {
 
-using testing::AttentionCase;
-using testing::AttentionShape;
-using testing::Doubles;
-using testing::Operands;
-using testing::Storage;
+using test_support::AttentionCase;
+using test_support::AttentionShape;
+using test_support::Doubles;
+using test_support::Operands;
+using test_support::Storage;
 
 const std::vector<AttentionMask> kMasks = {AttentionMask::full(), AttentionMask::causal(),
                                            AttentionMask::sliding_window(1),
@@ -185,22 +185,22 @@ void expect_matches_reference(const AttentionShape& shape) {
   if (shape.has_bias) queries = x.batch.query_rows;
   const int64_t terms = shape.head_size + std::max(x.batch.max_key_length, queries) +
                         x.batch.group() * x.batch.max_query_length;
-  const testing::ReferenceForward expected = reference_forward(x, in.doubles());
+  const test_support::ReferenceForward expected = reference_forward(x, in.doubles());
   const bool rounds = multiplies_pairs(shape.dtype);
-  testing::expect_close(got.context, expected.context, terms, shape.dtype, "context",
-                        rounds ? &expected.magnitude : nullptr);
+  test_support::expect_close(got.context, expected.context, terms, shape.dtype, "context",
+                             rounds ? &expected.magnitude : nullptr);
   for (size_t i = 0; i < got.logsumexp.size(); ++i) {
     ASSERT_NEAR(got.logsumexp[i], expected.logsumexp[i],
                 4 * dtype_epsilon(DType::kF32) * std::sqrt(static_cast<double>(terms)) * 4);
   }
   // The kernel takes delta from the stored, rounded context, and so does the reference.
-  testing::ReferenceOperands magnitudes;
-  const testing::ReferenceOperands gradients =
+  test_support::ReferenceOperands magnitudes;
+  const test_support::ReferenceOperands gradients =
       reference_backward(x, in.doubles(), got.context.doubles(), dcontext.doubles(), &magnitudes);
-  testing::expect_close(got.gradients, gradients, terms, shape.dtype, rounds ? &magnitudes : nullptr);
+  test_support::expect_close(got.gradients, gradients, terms, shape.dtype, rounds ? &magnitudes : nullptr);
 }
 
-class Attention : public testing::EveryTarget {};
+class Attention : public test_support::EveryTarget {};
 
 TEST_P(Attention, MatchesReference) {
   for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
@@ -209,7 +209,7 @@ TEST_P(Attention, MatchesReference) {
         for (const AttentionMask& mask :
              {AttentionMask::full(), AttentionMask::causal(), AttentionMask::sliding_window(21)}) {
           SCOPED_TRACE(
-              fmt::format("{} D {} p {} {}", dtype_name(dtype), head_size, p, testing::mask_name(mask)));
+              fmt::format("{} D {} p {} {}", dtype_name(dtype), head_size, p, test_support::mask_name(mask)));
           expect_matches_reference({.lengths = {1, 7, 33, 130},
                                     .gap = 3,
                                     .heads = 2,
@@ -235,7 +235,7 @@ TEST_P(Attention, MatchesReferenceInGroupsWithKeysOfTheirOwn) {
           for (const AttentionMask& mask : kMasks) {
             SCOPED_TRACE(fmt::format("{} heads {} of {} own keys {} bias {} {}", dtype_name(dtype),
                                      heads.keys, heads.queries, own_keys, has_bias,
-                                     testing::mask_name(mask)));
+                                     test_support::mask_name(mask)));
             AttentionShape shape{.lengths = {5, 0, 33, 60, 9, 3},
                                  .gap = 1,
                                  .heads = heads.queries,
@@ -259,7 +259,7 @@ TEST_P(Attention, MatchesReferenceInGroupsWithKeysOfTheirOwn) {
 TEST_P(Attention, MatchesReferenceBeyondOneBlock) {
   for (const AttentionMask& mask : {AttentionMask::full(), AttentionMask::causal(),
                                     AttentionMask::sliding_window(30), AttentionMask::sliding_window(600)}) {
-    SCOPED_TRACE(testing::mask_name(mask));
+    SCOPED_TRACE(test_support::mask_name(mask));
     expect_matches_reference({.lengths = {545, 70}, .head_size = 16, .mask = mask, .p = 0.25F});
     expect_matches_reference({.lengths = {1100}, .gap = 1, .head_size = 5, .mask = mask, .p = 0.1F});
     expect_matches_reference({.lengths = {257, 48},
@@ -303,7 +303,7 @@ TEST_P(Attention, NegativeScale) {
     Operands in = Operands::uniform(x, 1);
     Storage dcontext = random_dcontext(x);
     const Result got = run(x, in, dcontext, 1);
-    testing::expect_close(got.context, reference_forward(x, in.doubles()).context, 78, dtype, "context");
+    test_support::expect_close(got.context, reference_forward(x, in.doubles()).context, 78, dtype, "context");
   }
 }
 
@@ -339,14 +339,14 @@ TEST_P(Attention, LargeScores) {
   Operands in = Operands::uniform(x, 9);
   Storage dcontext = random_dcontext(x);
   const Result got = run(x, in, dcontext, 1);
-  const testing::ReferenceForward expected = reference_forward(x, in.doubles());
+  const test_support::ReferenceForward expected = reference_forward(x, in.doubles());
   // A score of up to 320 has an absolute rounding error of 320 epsilons, and so have the probabilities
   // relatively.
   for (int64_t i = 0; i < got.context.size(); ++i) {
     ASSERT_NEAR(got.context.at(i), expected.context[i], 4 * 320 * dtype_epsilon(DType::kF32));
   }
   // Each of the 1100 terms of a gradient has that error; scores' gradients are scaled by 40 on the way.
-  const testing::ReferenceOperands gradients =
+  const test_support::ReferenceOperands gradients =
       reference_backward(x, in.doubles(), got.context.doubles(), dcontext.doubles());
   const auto expect_near = [](const Storage& found, const Doubles& wanted) {
     for (int64_t i = 0; i < found.size(); ++i) {
@@ -534,7 +534,7 @@ TEST_P(Attention, NoSequences) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, Attention, testing::every_target(), testing::target_name);
+INSTANTIATE_TEST_SUITE_P(Targets, Attention, test_support::every_target(), test_support::target_name);
 
 // The reference's own gradient, by central differences of a weighted sum of its context.
 TEST(AttentionReference, BackwardIsTheGradientOfForward) {
@@ -551,7 +551,7 @@ TEST(AttentionReference, BackwardIsTheGradientOfForward) {
                            .has_bias = true};
       if (own_keys) shape.key_lengths = {3, 2, 12};
       const AttentionCase x(shape);
-      testing::ReferenceOperands in = Operands::uniform(x, 4).doubles();
+      test_support::ReferenceOperands in = Operands::uniform(x, 4).doubles();
       const Doubles dcontext = random_dcontext(x).doubles();
       const auto loss = [&] {
         const Doubles context = reference_forward(x, in).context;
@@ -559,11 +559,11 @@ TEST(AttentionReference, BackwardIsTheGradientOfForward) {
         for (size_t i = 0; i < context.size(); ++i) sum += context[i] * dcontext[i];
         return sum;
       };
-      const testing::ReferenceOperands gradients =
+      const test_support::ReferenceOperands gradients =
           reference_backward(x, in, reference_forward(x, in).context, dcontext);
-      for (Doubles testing::ReferenceOperands::* part :
-           {&testing::ReferenceOperands::q, &testing::ReferenceOperands::k, &testing::ReferenceOperands::v,
-            &testing::ReferenceOperands::bias}) {
+      for (Doubles test_support::ReferenceOperands::* part :
+           {&test_support::ReferenceOperands::q, &test_support::ReferenceOperands::k,
+            &test_support::ReferenceOperands::v, &test_support::ReferenceOperands::bias}) {
         for (size_t i = 0; i < (in.*part).size(); ++i) {
           double& value = (in.*part)[i];
           const double kept = value;

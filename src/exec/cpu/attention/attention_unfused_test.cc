@@ -13,11 +13,11 @@
 namespace shoehorn::cpu {
 namespace {
 
-using testing::AttentionCase;
-using testing::AttentionShape;
-using testing::Doubles;
-using testing::Operands;
-using testing::Storage;
+using test_support::AttentionCase;
+using test_support::AttentionShape;
+using test_support::Doubles;
+using test_support::Operands;
+using test_support::Storage;
 
 struct UnfusedResult {
   std::vector<float> probabilities;
@@ -62,8 +62,8 @@ TEST(AttentionUnfused, MatchesReference) {
          {AttentionMask::full(), AttentionMask::causal(), AttentionMask::sliding_window(9)}) {
       for (const int64_t key_value_heads : {6, 2}) {
         for (const bool own_keys : {false, true}) {
-          SCOPED_TRACE(fmt::format("{} {} heads {} own keys {}", dtype_name(dtype), testing::mask_name(mask),
-                                   key_value_heads, own_keys));
+          SCOPED_TRACE(fmt::format("{} {} heads {} own keys {}", dtype_name(dtype),
+                                   test_support::mask_name(mask), key_value_heads, own_keys));
           AttentionShape shape{.lengths = {1, 7, 0, 33, 130},
                                .gap = 2,
                                .heads = 6,
@@ -81,8 +81,8 @@ TEST(AttentionUnfused, MatchesReference) {
           // Delta comes from the probabilities here, so the reference's context must not be rounded.
           const Doubles context = reference_forward(x, in.doubles()).context;
           const int64_t terms = 11 + x.batch.group() * 171;
-          testing::expect_close(got.context, context, terms, dtype, "context");
-          testing::expect_close(
+          test_support::expect_close(got.context, context, terms, dtype, "context");
+          test_support::expect_close(
               got.gradients, reference_backward(x, in.doubles(), context, dcontext.doubles()), terms, dtype);
         }
       }

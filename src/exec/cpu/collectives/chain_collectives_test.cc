@@ -33,9 +33,9 @@ struct ChainOutcome {
 
 // What ranks have behind a collective over their terms, in pieces of at most so many bytes.
 ChainOutcome run_chain(void (*collective)(const ChainCall&), int32_t size, int64_t most_bytes) {
-  const auto ranks = shoehorn::testing::thread_ranks(size);
+  const auto ranks = shoehorn::test_support::thread_ranks(size);
   ChainOutcome outcome{std::vector<Tensors>(ranks.size()), {}};
-  shoehorn::testing::run_ranks(ranks, [&](Communicator& own) {
+  shoehorn::test_support::run_ranks(ranks, [&](Communicator& own) {
     Tensors& tensors = outcome.ranks[static_cast<size_t>(own.rank())];
     tensors = terms_of(own.rank());
     std::vector<std::span<std::byte>> bytes;

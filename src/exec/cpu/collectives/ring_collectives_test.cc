@@ -45,11 +45,11 @@ struct Outcome {
 // `parts`: what ranks have of them before, by rank; else NaN.
 Outcome run(void (*collective)(const RingCall&), const std::vector<RingSegment>& segments, int32_t size,
             int64_t chunk, const std::vector<RankTensors>& before = {}) {
-  const auto ranks = shoehorn::testing::thread_ranks(size);
+  const auto ranks = shoehorn::test_support::thread_ranks(size);
   Outcome outcome{std::vector<RankTensors>(ranks.size()), {}};
   std::vector<int64_t> sizes;
   for (const RingSegment& segment : segments) sizes.push_back(segment.elements);
-  shoehorn::testing::run_ranks(ranks, [&](Communicator& own) {
+  shoehorn::test_support::run_ranks(ranks, [&](Communicator& own) {
     const auto rank = static_cast<size_t>(own.rank());
     RankTensors& tensors = outcome.ranks[rank];
     if (before.empty()) {

@@ -5,12 +5,12 @@
 namespace shoehorn::cpu {
 namespace {
 
-using testing::kStorages;
-using testing::random_tensor;
-using testing::Tensor;
-using testing::tolerance;
-using testing::with_threads;
-using testing::workspace;
+using test_support::kStorages;
+using test_support::random_tensor;
+using test_support::Tensor;
+using test_support::tolerance;
+using test_support::with_threads;
+using test_support::workspace;
 
 constexpr Activation kKinds[] = {Activation::kGelu, Activation::kGeluTanh, Activation::kRelu,
                                  Activation::kSilu, Activation::kTanh};
@@ -79,7 +79,7 @@ struct ActivationCase {
   Tensor x, dy, bias, y, dx, dbias;
 };
 
-class Activations : public testing::EveryTarget {};
+class Activations : public test_support::EveryTarget {};
 
 TEST_P(Activations, ForwardAndBackward) {
   for (const DType dtype : kStorages) {
@@ -247,7 +247,7 @@ TEST_P(Activations, GatesOfAnySizeAreTheActivationsAlone) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, Activations, testing::every_target(), testing::target_name);
+INSTANTIATE_TEST_SUITE_P(Targets, Activations, test_support::every_target(), test_support::target_name);
 
 TEST(Activations, ThreadsLeaveNoTrace) {
   ActivationCase one(DType::kF32, Activation::kGelu, 300, 200);

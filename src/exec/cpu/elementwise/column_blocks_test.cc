@@ -12,10 +12,10 @@
 namespace shoehorn::cpu {
 namespace {
 
-using testing::kStorages;
-using testing::random_tensor;
-using testing::Tensor;
-using testing::with_threads;
+using test_support::kStorages;
+using test_support::random_tensor;
+using test_support::Tensor;
+using test_support::with_threads;
 
 // Where row r and column c lie.
 int64_t place(int64_t r, int64_t c, int64_t k) {
@@ -23,7 +23,7 @@ int64_t place(int64_t r, int64_t c, int64_t k) {
   return (c / kBlockColumns * rows + r) * kBlockColumns + c % kBlockColumns;
 }
 
-class ColumnBlocksKernel : public testing::EveryTarget {};
+class ColumnBlocksKernel : public test_support::EveryTarget {};
 
 TEST_P(ColumnBlocksKernel, HasEveryElementInItsPlaceAndZerosAround) {
   for (const DType dtype : kStorages) {
@@ -100,7 +100,8 @@ TEST_P(ColumnBlocksKernel, PairsHaveEveryElementInItsPlaceAndZerosAround) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, ColumnBlocksKernel, testing::every_target(), testing::target_name);
+INSTANTIATE_TEST_SUITE_P(Targets, ColumnBlocksKernel, test_support::every_target(),
+                         test_support::target_name);
 
 TEST(ColumnBlocksKernel, ThreadsLeaveNoTrace) {
   for (const bool transposed : {false, true}) {

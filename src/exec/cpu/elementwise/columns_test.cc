@@ -6,11 +6,11 @@
 namespace shoehorn::cpu {
 namespace {
 
-using testing::kStorages;
-using testing::random_tensor;
-using testing::Tensor;
-using testing::tolerance;
-using testing::with_threads;
+using test_support::kStorages;
+using test_support::random_tensor;
+using test_support::Tensor;
+using test_support::tolerance;
+using test_support::with_threads;
 
 struct Range {
   int64_t columns, offset, width;
@@ -20,7 +20,7 @@ struct Range {
 constexpr Range kRanges[] = {{1, 0, 1},    {7, 2, 3},    {33, 0, 11},   {33, 11, 11},
                              {33, 22, 11}, {96, 32, 32}, {129, 128, 1}, {65, 0, 65}};
 
-class AddColumnsKernel : public testing::EveryTarget {};
+class AddColumnsKernel : public test_support::EveryTarget {};
 
 TEST_P(AddColumnsKernel, AddsToTheRangeAndKeepsTheRest) {
   for (const DType dtype : kStorages) {
@@ -59,7 +59,7 @@ TEST_P(AddColumnsKernel, AddsToTheRangeAndKeepsTheRest) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, AddColumnsKernel, testing::every_target(), testing::target_name);
+INSTANTIATE_TEST_SUITE_P(Targets, AddColumnsKernel, test_support::every_target(), test_support::target_name);
 
 TEST(TakeColumnsKernel, CopiesTheRange) {
   for (const DType dtype : kStorages) {
@@ -102,7 +102,7 @@ TEST(SpreadColumnsKernel, FillsTheRangeAndZerosTheRest) {
   }
 }
 
-class PutColumnsKernel : public testing::EveryTarget {};
+class PutColumnsKernel : public test_support::EveryTarget {};
 
 TEST_P(PutColumnsKernel, RoundsIntoTheRangeAndKeepsTheRest) {
   for (const DType dtype : kStorages) {
@@ -131,9 +131,9 @@ TEST_P(PutColumnsKernel, RoundsIntoTheRangeAndKeepsTheRest) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, PutColumnsKernel, testing::every_target(), testing::target_name);
+INSTANTIATE_TEST_SUITE_P(Targets, PutColumnsKernel, test_support::every_target(), test_support::target_name);
 
-class WidenRowsKernel : public testing::EveryTarget {};
+class WidenRowsKernel : public test_support::EveryTarget {};
 
 TEST_P(WidenRowsKernel, PutsEachRowAtItsPlaceAndNothingBehindIt) {
   constexpr float kBefore = 7;
@@ -159,7 +159,7 @@ TEST_P(WidenRowsKernel, PutsEachRowAtItsPlaceAndNothingBehindIt) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, WidenRowsKernel, testing::every_target(), testing::target_name);
+INSTANTIATE_TEST_SUITE_P(Targets, WidenRowsKernel, test_support::every_target(), test_support::target_name);
 
 TEST(Columns, ThreadsLeaveNoTrace) {
   constexpr int64_t kRows = 300;

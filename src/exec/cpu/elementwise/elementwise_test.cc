@@ -5,10 +5,10 @@
 namespace shoehorn::cpu {
 namespace {
 
-using testing::kStorages;
-using testing::random_tensor;
-using testing::Tensor;
-using testing::with_threads;
+using test_support::kStorages;
+using test_support::random_tensor;
+using test_support::Tensor;
+using test_support::with_threads;
 
 // A single float32 operation, rounded once to storage: results are exact.
 float stored(DType dtype, float value) {
@@ -16,7 +16,7 @@ float stored(DType dtype, float value) {
   return dtype == DType::kF32 ? value : to_float(to_bfloat16(value));
 }
 
-class Elementwise : public testing::EveryTarget {};
+class Elementwise : public test_support::EveryTarget {};
 
 TEST_P(Elementwise, SumsProductsScalesAndCasts) {
   for (const DType dtype : kStorages) {
@@ -171,7 +171,7 @@ TEST_P(Elementwise, DropoutIsTheScalarDefinition) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, Elementwise, testing::every_target(), testing::target_name);
+INSTANTIATE_TEST_SUITE_P(Targets, Elementwise, test_support::every_target(), test_support::target_name);
 
 TEST(Elementwise, DropoutOfNothingIsACopy) {
   const Tensor x = random_tensor(DType::kF32, 40, 1);
@@ -199,7 +199,7 @@ TEST(Elementwise, DropoutKeepsThisShare) {
   EXPECT_NEAR(kept / n, 0.9, 5.0 * std::sqrt(0.09 / n));
 }
 
-class SplitMaster : public testing::EveryTarget {};
+class SplitMaster : public test_support::EveryTarget {};
 
 TEST_P(SplitMaster, LosesNoBit) {
   std::vector<float> values;
@@ -237,7 +237,7 @@ TEST_P(SplitMaster, LosesNoBit) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, SplitMaster, testing::every_target(), testing::target_name);
+INSTANTIATE_TEST_SUITE_P(Targets, SplitMaster, test_support::every_target(), test_support::target_name);
 
 }  // namespace
 }  // namespace shoehorn::cpu

@@ -9,11 +9,11 @@
 namespace shoehorn::cpu {
 namespace {
 
-using testing::kStorages;
-using testing::random_tensor;
-using testing::Tensor;
-using testing::tolerance;
-using testing::with_threads;
+using test_support::kStorages;
+using test_support::random_tensor;
+using test_support::Tensor;
+using test_support::tolerance;
+using test_support::with_threads;
 
 constexpr uint32_t kStep = 7;
 
@@ -66,7 +66,7 @@ struct NoiseCase {
   Tensor x;
 };
 
-class EmbeddingNoiseTest : public testing::EveryTarget {};
+class EmbeddingNoiseTest : public test_support::EveryTarget {};
 
 TEST_P(EmbeddingNoiseTest, IsWhatItsDefinitionSays) {
   constexpr float kAlpha = 15;
@@ -87,7 +87,8 @@ TEST_P(EmbeddingNoiseTest, IsWhatItsDefinitionSays) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, EmbeddingNoiseTest, testing::every_target(), testing::target_name);
+INSTANTIATE_TEST_SUITE_P(Targets, EmbeddingNoiseTest, test_support::every_target(),
+                         test_support::target_name);
 
 // Of u uniform in (-1, 1): mean 0, variance 1/3, and of u² the variance 4/45. Five standard errors.
 TEST(EmbeddingNoiseDistribution, IsUniformWithinAlphaOverTheRootOfLengthAndWidth) {

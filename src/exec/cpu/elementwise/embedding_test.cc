@@ -7,10 +7,10 @@
 namespace shoehorn::cpu {
 namespace {
 
-using testing::kStorages;
-using testing::random_tensor;
-using testing::Tensor;
-using testing::with_threads;
+using test_support::kStorages;
+using test_support::random_tensor;
+using test_support::Tensor;
+using test_support::with_threads;
 
 std::vector<int32_t> random_ids(int64_t count, int32_t entries, uint32_t seed) {
   std::mt19937 generator(seed);
@@ -20,7 +20,7 @@ std::vector<int32_t> random_ids(int64_t count, int32_t entries, uint32_t seed) {
   return ids;
 }
 
-class Embedding : public testing::EveryTarget {};
+class Embedding : public test_support::EveryTarget {};
 
 TEST_P(Embedding, Forward) {
   for (const DType table_dtype : kStorages) {
@@ -93,7 +93,7 @@ TEST_P(Embedding, BackwardAddsRowsInTheirOrder) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, Embedding, testing::every_target(), testing::target_name);
+INSTANTIATE_TEST_SUITE_P(Targets, Embedding, test_support::every_target(), test_support::target_name);
 
 TEST(Embedding, RefusesIdsOutsideTheTable) {
   for (const int32_t bad : {-1, 11, 30000}) {

@@ -6,11 +6,11 @@
 namespace shoehorn::cpu {
 namespace {
 
-using testing::kStorages;
-using testing::random_tensor;
-using testing::Tensor;
-using testing::tolerance;
-using testing::with_threads;
+using test_support::kStorages;
+using test_support::random_tensor;
+using test_support::Tensor;
+using test_support::tolerance;
+using test_support::with_threads;
 
 // Positions as packed documents have them, and far ones.
 std::vector<int32_t> positions_of(int64_t rows) {
@@ -66,7 +66,7 @@ constexpr RotaryLayout kLayouts[] = {{2, 0, 1, 2, 1},     {64, 0, 2, 32, 16},  {
                                      {42, 0, 3, 14, 4},   {100, 7, 3, 20, 10}, {100, 7, 3, 20, 3},
                                      {192, 64, 1, 64, 32}};
 
-class RotaryKernel : public testing::EveryTarget {};
+class RotaryKernel : public test_support::EveryTarget {};
 
 TEST_P(RotaryKernel, TurnsPairsAndKeepsTheRest) {
   for (const DType dtype : kStorages) {
@@ -120,7 +120,7 @@ TEST_P(RotaryKernel, TurnsPairsAndKeepsTheRest) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, RotaryKernel, testing::every_target(), testing::target_name);
+INSTANTIATE_TEST_SUITE_P(Targets, RotaryKernel, test_support::every_target(), test_support::target_name);
 
 TEST(RotaryKernel, ThreadsLeaveNoTrace) {
   constexpr int64_t kRows = 300;

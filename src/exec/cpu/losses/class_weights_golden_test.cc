@@ -9,8 +9,8 @@
 namespace shoehorn::cpu {
 namespace {
 
-using testing::Tensor;
-using testing::workspace;
+using test_support::Tensor;
+using test_support::workspace;
 
 const nlohmann::json& golden() {
   static const nlohmann::json values =
@@ -31,7 +31,7 @@ void expect_near(double found, double expected, const char* what) {
   EXPECT_NEAR(found, expected, 32 * 0x1p-23 * (1 + std::abs(expected))) << what;
 }
 
-class ClassWeightsGolden : public testing::EveryTarget {};
+class ClassWeightsGolden : public test_support::EveryTarget {};
 
 TEST_P(ClassWeightsGolden, CrossEntropyIsTorchs) {
   for (const nlohmann::json& item : golden().at("cross_entropy")) {
@@ -116,7 +116,8 @@ TEST_P(ClassWeightsGolden, BinaryCrossEntropyIsTorchs) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, ClassWeightsGolden, testing::every_target(), testing::target_name);
+INSTANTIATE_TEST_SUITE_P(Targets, ClassWeightsGolden, test_support::every_target(),
+                         test_support::target_name);
 
 }  // namespace
 }  // namespace shoehorn::cpu

@@ -5,12 +5,12 @@
 namespace shoehorn::cpu {
 namespace {
 
-using testing::kStorages;
-using testing::random_tensor;
-using testing::Tensor;
-using testing::tolerance;
-using testing::with_threads;
-using testing::workspace;
+using test_support::kStorages;
+using test_support::random_tensor;
+using test_support::Tensor;
+using test_support::tolerance;
+using test_support::with_threads;
+using test_support::workspace;
 
 struct LossCase {
   LossCase(DType dtype, int64_t row_count, int64_t class_count, float smoothing, float offset = 0.0F)
@@ -99,7 +99,7 @@ struct LossCase {
   Tensor logits, dlogits, maximum, sum;
 };
 
-class CrossEntropy : public testing::EveryTarget {};
+class CrossEntropy : public test_support::EveryTarget {};
 
 TEST_P(CrossEntropy, LossAndGradient) {
   for (const DType dtype : kStorages) {
@@ -248,7 +248,7 @@ TEST_P(CrossEntropy, MaskedLogitsAndNan) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, CrossEntropy, testing::every_target(), testing::target_name);
+INSTANTIATE_TEST_SUITE_P(Targets, CrossEntropy, test_support::every_target(), test_support::target_name);
 
 TEST(CrossEntropy, RefusesLabelsThatAreNoClass) {
   for (const int32_t label : {-1, 3, -99}) {
@@ -277,7 +277,7 @@ constexpr ValueLoss kValueLosses[] = {
      [](double x, double y) { return 1 / (1 + std::exp(-x)) - y; }},
 };
 
-class ValueLossTest : public testing::EveryTarget {};
+class ValueLossTest : public test_support::EveryTarget {};
 
 TEST_P(ValueLossTest, LossAndGradient) {
   for (const ValueLoss& one : kValueLosses) {
@@ -358,7 +358,7 @@ TEST_P(ValueLossTest, BinaryCrossEntropyOfLargeLogits) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, ValueLossTest, testing::every_target(), testing::target_name);
+INSTANTIATE_TEST_SUITE_P(Targets, ValueLossTest, test_support::every_target(), test_support::target_name);
 
 }  // namespace
 }  // namespace shoehorn::cpu

@@ -8,10 +8,10 @@
 namespace shoehorn::cpu {
 namespace {
 
-using testing::kStorages;
-using testing::random_tensor;
-using testing::Tensor;
-using testing::with_threads;
+using test_support::kStorages;
+using test_support::random_tensor;
+using test_support::Tensor;
+using test_support::with_threads;
 
 struct Gradients {
   bool of_x;
@@ -52,7 +52,7 @@ struct VocabularyCase {
     plan.compile();
     keeps_exponentials = plan.keeps_exponentials();
     block_rows = plan.block_rows();
-    Tensor scratch = testing::workspace(plan.workspace_bytes() + 64);
+    Tensor scratch = test_support::workspace(plan.workspace_bytes() + 64);
     const auto address = reinterpret_cast<uintptr_t>(scratch.data());
     plan.run({.tokens = tokens,
               .label_smoothing = label_smoothing,
@@ -187,7 +187,7 @@ void expect_dx(const VocabularyCase& c, const Expected& expected) {
   for (int64_t i = 0; i < c.dx.count(); ++i) {
     const auto at = static_cast<size_t>(i);
     ASSERT_NEAR(static_cast<double>(c.dx[i]), expected.dx[at],
-                testing::tolerance(c.dtype, expected.dx[at], 0, 0) + relative * expected.dx_terms[at])
+                test_support::tolerance(c.dtype, expected.dx[at], 0, 0) + relative * expected.dx_terms[at])
         << "dx " << i / c.hidden << ", " << i % c.hidden;
   }
 }
@@ -208,7 +208,7 @@ struct Size {
 };
 constexpr Size kSizes[] = {{1, 1, 2}, {7, 5, 65}, {33, 16, 300}, {21, 24, 4999}, {1100, 8, 70}};
 
-class VocabularyLossTest : public testing::EveryTarget {};
+class VocabularyLossTest : public test_support::EveryTarget {};
 
 TEST_P(VocabularyLossTest, LossAndGradientsTogether) {
   for (const DType dtype : kStorages) {
@@ -376,7 +376,8 @@ TEST_P(VocabularyLossTest, CountsRightLabels) {
   EXPECT_EQ(c.right, 2.0F);
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, VocabularyLossTest, testing::every_target(), testing::target_name);
+INSTANTIATE_TEST_SUITE_P(Targets, VocabularyLossTest, test_support::every_target(),
+                         test_support::target_name);
 
 // Of narrower rows the library cuts sums by threads.
 TEST(VocabularyLoss, BitsDoNotDependOnTheThreads) {

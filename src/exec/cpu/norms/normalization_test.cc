@@ -5,12 +5,12 @@
 namespace shoehorn::cpu {
 namespace {
 
-using testing::kStorages;
-using testing::random_tensor;
-using testing::Tensor;
-using testing::tolerance;
-using testing::with_threads;
-using testing::workspace;
+using test_support::kStorages;
+using test_support::random_tensor;
+using test_support::Tensor;
+using test_support::tolerance;
+using test_support::with_threads;
+using test_support::workspace;
 
 constexpr float kEpsilon = 1e-5F;
 
@@ -228,7 +228,7 @@ void check_backward(const NormalizationCase& c, const Start& start) {
   }
 }
 
-class Normalization : public testing::EveryTarget {};
+class Normalization : public test_support::EveryTarget {};
 
 TEST_P(Normalization, FusedForwardAndBackward) {
   for (const DType dtype : kStorages) {
@@ -359,7 +359,7 @@ TEST_P(Normalization, OutputIsMadeAgainBitForBit) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, Normalization, testing::every_target(), testing::target_name);
+INSTANTIATE_TEST_SUITE_P(Targets, Normalization, test_support::every_target(), test_support::target_name);
 
 TEST(Normalization, ThreadsLeaveNoTrace) {
   for (const DType dtype : kStorages) {

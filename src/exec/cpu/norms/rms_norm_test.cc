@@ -6,12 +6,12 @@
 namespace shoehorn::cpu {
 namespace {
 
-using testing::kStorages;
-using testing::random_tensor;
-using testing::Tensor;
-using testing::tolerance;
-using testing::with_threads;
-using testing::workspace;
+using test_support::kStorages;
+using test_support::random_tensor;
+using test_support::Tensor;
+using test_support::tolerance;
+using test_support::with_threads;
+using test_support::workspace;
 
 constexpr float kRmsEpsilon = 1e-5F;
 
@@ -125,7 +125,7 @@ void check_rms_backward(const RmsNormCase& c, const Tensor& dx, double start,
   }
 }
 
-class RmsNorm : public testing::EveryTarget {};
+class RmsNorm : public test_support::EveryTarget {};
 
 TEST_P(RmsNorm, ForwardAndBackward) {
   for (const DType dtype : kStorages) {
@@ -282,7 +282,7 @@ TEST_P(RmsNorm, InPlaceAndInAnyNumberOfThreads) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, RmsNorm, testing::every_target(), testing::target_name);
+INSTANTIATE_TEST_SUITE_P(Targets, RmsNorm, test_support::every_target(), test_support::target_name);
 
 }  // namespace
 }  // namespace shoehorn::cpu

@@ -10,14 +10,14 @@
 namespace shoehorn::cpu {
 namespace {
 
-using testing::check_golden;
-using testing::GoldenModel;
-using testing::GoldenShape;
-using testing::kGoldenMatrices;
-using testing::random_tensor;
-using testing::Tensor;
-using testing::with_threads;
-using testing::workspace;
+using test_support::check_golden;
+using test_support::GoldenModel;
+using test_support::GoldenShape;
+using test_support::kGoldenMatrices;
+using test_support::random_tensor;
+using test_support::Tensor;
+using test_support::with_threads;
+using test_support::workspace;
 
 // States: of rows, of columns (or of elements), first moment.
 std::vector<AdafactorParameter> parameters_of(GoldenModel& model, const AdafactorSettings& settings) {
@@ -40,7 +40,7 @@ std::vector<AdafactorParameter> parameters_of(GoldenModel& model, const Adafacto
   return list;
 }
 
-class AdafactorGolden : public testing::EveryTarget {};
+class AdafactorGolden : public test_support::EveryTarget {};
 
 TEST_P(AdafactorGolden, Adafactor) {
   const auto check = [](const std::string& name, const AdafactorSettings& settings,
@@ -61,7 +61,7 @@ TEST_P(AdafactorGolden, Adafactor) {
         {{70, 19, 2}, {1, 17}, {4, 31, 6}});
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, AdafactorGolden, testing::every_target(), testing::target_name);
+INSTANTIATE_TEST_SUITE_P(Targets, AdafactorGolden, test_support::every_target(), test_support::target_name);
 
 struct FactoredWeight {
   FactoredWeight(int64_t matrix_count, int64_t row_count, int64_t column_count)
@@ -134,7 +134,7 @@ std::vector<double> updated_in_double(const FactoredWeight& one, double scale, d
   return weights;
 }
 
-class Adafactor : public testing::EveryTarget {};
+class Adafactor : public test_support::EveryTarget {};
 
 TEST_P(Adafactor, OneUpdateInDouble) {
   const float learning_rate = 0.01F, half = 0.5F;
@@ -157,7 +157,7 @@ TEST_P(Adafactor, OneUpdateInDouble) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, Adafactor, testing::every_target(), testing::target_name);
+INSTANTIATE_TEST_SUITE_P(Targets, Adafactor, test_support::every_target(), test_support::target_name);
 
 TEST(Adafactor, ThreadsLeaveNoTrace) {
   const float learning_rate = 0.01F;

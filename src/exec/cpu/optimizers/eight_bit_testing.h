@@ -4,7 +4,7 @@
 #include "exec/cpu/optimizers/optimizer_8bit.h"
 #include "exec/cpu/optimizers/optimizer_testing.h"
 
-namespace shoehorn::cpu::testing {
+namespace shoehorn::cpu::test_support {
 
 inline const nlohmann::json& golden_8bit() {
   static const nlohmann::json golden = [] {
@@ -48,4 +48,4 @@ struct EightBitMoments {
   std::array<std::vector<float>, 2> scales;
 };
 
-}  // namespace shoehorn::cpu::testing
+}  // namespace shoehorn::cpu::test_support

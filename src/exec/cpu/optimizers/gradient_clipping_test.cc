@@ -6,11 +6,11 @@
 namespace shoehorn::cpu {
 namespace {
 
-using testing::GoldenShape;
-using testing::optimizer_updates;
-using testing::OptimizerUpdate;
-using testing::random_tensor;
-using testing::Tensor;
+using test_support::GoldenShape;
+using test_support::optimizer_updates;
+using test_support::OptimizerUpdate;
+using test_support::random_tensor;
+using test_support::Tensor;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
@@ -24,7 +24,7 @@ std::vector<uint8_t> updated(const OptimizerUpdate& optimizer, const Tensor& gra
   return weight.bytes();
 }
 
-class MaxGradient : public testing::EveryTarget {};
+class MaxGradient : public test_support::EveryTarget {};
 
 TEST_P(MaxGradient, IsTheUpdateOfGradientsCutBeforehand) {
   const float most = 0.25F;
@@ -43,7 +43,7 @@ TEST_P(MaxGradient, IsTheUpdateOfGradientsCutBeforehand) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, MaxGradient, testing::every_target(), testing::target_name);
+INSTANTIATE_TEST_SUITE_P(Targets, MaxGradient, test_support::every_target(), test_support::target_name);
 
 TEST(MaxGradient, CutsInfinityAndLeavesWhatIsNoNumber) {
   const GoldenShape shape{1, 17};

@@ -12,15 +12,15 @@
 namespace shoehorn::cpu {
 namespace {
 
-using testing::EightBitMoments;
-using testing::floats_in;
-using testing::golden_8bit;
-using testing::GoldenModel;
-using testing::hex;
-using testing::kGoldenSteps;
-using testing::random_tensor;
-using testing::Tensor;
-using testing::with_threads;
+using test_support::EightBitMoments;
+using test_support::floats_in;
+using test_support::golden_8bit;
+using test_support::GoldenModel;
+using test_support::hex;
+using test_support::kGoldenSteps;
+using test_support::random_tensor;
+using test_support::Tensor;
+using test_support::with_threads;
 
 struct EightBitUpdate {
   std::string name;
@@ -78,7 +78,7 @@ void check_golden_8bit(const EightBitUpdate& update, bool split) {
   }
 }
 
-class Optimizer8bitGolden : public testing::EveryTarget {};
+class Optimizer8bitGolden : public test_support::EveryTarget {};
 
 TEST_P(Optimizer8bitGolden, AdamW) {
   for (const bool split : {false, true}) check_golden_8bit(eight_bit_updates()[0], split);
@@ -87,7 +87,8 @@ TEST_P(Optimizer8bitGolden, Lion) {
   for (const bool split : {false, true}) check_golden_8bit(eight_bit_updates()[1], split);
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, Optimizer8bitGolden, testing::every_target(), testing::target_name);
+INSTANTIATE_TEST_SUITE_P(Targets, Optimizer8bitGolden, test_support::every_target(),
+                         test_support::target_name);
 
 // ---- Properties
 
@@ -138,11 +139,11 @@ std::vector<double> widened(EightBitWeight& one, const DynamicMap& map, size_t s
   return values;
 }
 
-class AdamW8bit : public testing::EveryTarget {};
+class AdamW8bit : public test_support::EveryTarget {};
 
 // Moments of fp32 width move the weight; codes are rounded afterwards, to half a step of the map.
 TEST_P(AdamW8bit, OneUpdateInDouble) {
-  for (const DType dtype : testing::kStorages) {
+  for (const DType dtype : test_support::kStorages) {
     for (const int64_t count : {1, 15, 256, 16641}) {
       EightBitWeight before(eight_bit_updates()[0], dtype, count);
       const auto m_before = widened(before, signed_dynamic_map(), 0);
@@ -218,7 +219,7 @@ TEST_P(AdamW8bit, GradientsAreCut) {
   EXPECT_FALSE(cut.same(whole));
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, AdamW8bit, testing::every_target(), testing::target_name);
+INSTANTIATE_TEST_SUITE_P(Targets, AdamW8bit, test_support::every_target(), test_support::target_name);
 
 TEST(Optimizer8bit, ThreadsAndListsLeaveNoTraceAndSkippingChangesNothing) {
   for (const EightBitUpdate& update : eight_bit_updates()) {

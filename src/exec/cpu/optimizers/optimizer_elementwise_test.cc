@@ -6,14 +6,14 @@
 namespace shoehorn::cpu {
 namespace {
 
-using testing::check_golden;
-using testing::GoldenModel;
-using testing::kGoldenVectors;
-using testing::random_tensor;
-using testing::Tensor;
-using testing::with_threads;
+using test_support::check_golden;
+using test_support::GoldenModel;
+using test_support::kGoldenVectors;
+using test_support::random_tensor;
+using test_support::Tensor;
+using test_support::with_threads;
 
-class ElementwiseOptimizerGolden : public testing::EveryTarget {};
+class ElementwiseOptimizerGolden : public test_support::EveryTarget {};
 
 TEST_P(ElementwiseOptimizerGolden, Adagrad) {
   for (const auto& [name, settings] : {std::pair<std::string, AdagradSettings>{"adagrad", {}},
@@ -45,7 +45,8 @@ TEST_P(ElementwiseOptimizerGolden, Lion) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, ElementwiseOptimizerGolden, testing::every_target(), testing::target_name);
+INSTANTIATE_TEST_SUITE_P(Targets, ElementwiseOptimizerGolden, test_support::every_target(),
+                         test_support::target_name);
 
 // One tensor with random states, of which a test takes as many as an update wants.
 struct ElementwiseWeight {

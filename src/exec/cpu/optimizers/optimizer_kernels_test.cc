@@ -5,19 +5,19 @@
 namespace shoehorn::cpu {
 namespace {
 
-using testing::check_golden;
-using testing::GoldenModel;
-using testing::kGoldenMatrices;
-using testing::kGoldenVectors;
-using testing::kStorages;
-using testing::random_tensor;
-using testing::Tensor;
-using testing::tolerance;
-using testing::with_threads;
+using test_support::check_golden;
+using test_support::GoldenModel;
+using test_support::kGoldenMatrices;
+using test_support::kGoldenVectors;
+using test_support::kStorages;
+using test_support::random_tensor;
+using test_support::Tensor;
+using test_support::tolerance;
+using test_support::with_threads;
 
 // ---- Against torch.optim
 
-class OptimizerGolden : public testing::EveryTarget {};
+class OptimizerGolden : public test_support::EveryTarget {};
 
 TEST_P(OptimizerGolden, AdamW) {
   for (const auto& [name, constants] : {std::pair<std::string, AdamWSettings>{"adamw", {}},
@@ -43,7 +43,7 @@ TEST_P(OptimizerGolden, Sgd) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, OptimizerGolden, testing::every_target(), testing::target_name);
+INSTANTIATE_TEST_SUITE_P(Targets, OptimizerGolden, test_support::every_target(), test_support::target_name);
 
 // ---- Properties
 
@@ -64,7 +64,7 @@ struct TrainedWeight {
   Tensor weight, gradient, m, v;
 };
 
-class AdamW : public testing::EveryTarget {};
+class AdamW : public test_support::EveryTarget {};
 
 TEST_P(AdamW, OneUpdateInDouble) {
   for (const DType dtype : kStorages) {
@@ -95,7 +95,7 @@ TEST_P(AdamW, OneUpdateInDouble) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, AdamW, testing::every_target(), testing::target_name);
+INSTANTIATE_TEST_SUITE_P(Targets, AdamW, test_support::every_target(), test_support::target_name);
 
 TEST(AdamW, ThreadsAndListsLeaveNoTrace) {
   const float learning_rate = 0.01F;

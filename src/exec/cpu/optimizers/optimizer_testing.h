@@ -16,7 +16,7 @@
 #include "exec/cpu/optimizers/optimizer_kernels.h"
 #include "io/json_file.h"
 
-namespace shoehorn::cpu::testing {
+namespace shoehorn::cpu::test_support {
 
 inline constexpr int kGoldenSteps = 50;
 
@@ -116,4 +116,4 @@ inline void check_golden(
   }
 }
 
-}  // namespace shoehorn::cpu::testing
+}  // namespace shoehorn::cpu::test_support

@@ -9,7 +9,7 @@
 #include "exec/cpu/optimizers/eight_bit_testing.h"
 #include "exec/cpu/optimizers/optimizer_elementwise.h"
 
-namespace shoehorn::cpu::testing {
+namespace shoehorn::cpu::test_support {
 
 inline const uint32_t kAppliedUpdates = 4;
 
@@ -90,4 +90,4 @@ inline std::vector<OptimizerUpdate> optimizer_updates() {
   };
 }
 
-}  // namespace shoehorn::cpu::testing
+}  // namespace shoehorn::cpu::test_support

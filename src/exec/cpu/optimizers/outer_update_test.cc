@@ -9,9 +9,9 @@
 namespace shoehorn::cpu {
 namespace {
 
-using testing::random_tensor;
-using testing::Tensor;
-using testing::with_threads;
+using test_support::random_tensor;
+using test_support::Tensor;
+using test_support::with_threads;
 
 constexpr int64_t kRanks = 3;
 constexpr OuterUpdateAttributes kPlain = {.ranks = kRanks, .learning_rate = 1};
@@ -48,7 +48,7 @@ struct OuterWeight {
   std::vector<int16_t> rest;
 };
 
-class OuterUpdate : public testing::EveryTarget {};
+class OuterUpdate : public test_support::EveryTarget {};
 
 TEST_P(OuterUpdate, StartsAtTheWeightAndTakesWhatItMoved) {
   for (const bool split : {false, true}) {
@@ -95,7 +95,7 @@ TEST_P(OuterUpdate, IsNesterovsInDouble) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, OuterUpdate, testing::every_target(), testing::target_name);
+INSTANTIATE_TEST_SUITE_P(Targets, OuterUpdate, test_support::every_target(), test_support::target_name);
 
 TEST(OuterUpdateOfThreads, LeavesNoTraceOfTheirNumber) {
   OuterWeight one(70001, true);

@@ -5,12 +5,12 @@
 namespace shoehorn::cpu {
 namespace {
 
-using testing::kStorages;
-using testing::random_tensor;
-using testing::Tensor;
-using testing::tolerance;
-using testing::with_threads;
-using testing::workspace;
+using test_support::kStorages;
+using test_support::random_tensor;
+using test_support::Tensor;
+using test_support::tolerance;
+using test_support::with_threads;
+using test_support::workspace;
 
 void sum_columns(const Tensor& x, int64_t rows, int64_t columns, bool accumulate, Tensor& sum) {
   Tensor scratch = workspace(column_sum_workspace_bytes(rows, columns));
@@ -23,7 +23,7 @@ void sum_columns(const Tensor& x, int64_t rows, int64_t columns, bool accumulate
               .workspace = scratch.data()});
 }
 
-class Reduction : public testing::EveryTarget {};
+class Reduction : public test_support::EveryTarget {};
 
 TEST_P(Reduction, ColumnSum) {
   for (const DType dtype : kStorages) {
@@ -93,7 +93,7 @@ TEST_P(Reduction, SumOfSquaresOfNoNumberIsNone) {
   EXPECT_TRUE(std::isnan(list.squares()));
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, Reduction, testing::every_target(), testing::target_name);
+INSTANTIATE_TEST_SUITE_P(Targets, Reduction, test_support::every_target(), test_support::target_name);
 
 TEST(Reduction, ThreadsLeaveNoTrace) {
   const List list;

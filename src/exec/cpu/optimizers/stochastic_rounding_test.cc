@@ -9,13 +9,13 @@
 namespace shoehorn::cpu {
 namespace {
 
-using testing::GoldenShape;
-using testing::optimizer_updates;
-using testing::OptimizerUpdate;
-using testing::random_tensor;
-using testing::Tensor;
-using testing::with_threads;
-using testing::workspace;
+using test_support::GoldenShape;
+using test_support::optimizer_updates;
+using test_support::OptimizerUpdate;
+using test_support::random_tensor;
+using test_support::Tensor;
+using test_support::with_threads;
+using test_support::workspace;
 
 constexpr uint64_t kSeed = 0x123456789abcdef0U;
 constexpr uint32_t kStream = 17;
@@ -49,7 +49,7 @@ struct Weight {
   std::vector<bfloat16> bits;
 };
 
-class RoundedWeight : public testing::EveryTarget {};
+class RoundedWeight : public test_support::EveryTarget {};
 
 TEST_P(RoundedWeight, IsTheUpdateInFloat32RoundedByItsDefinition) {
   const uint32_t step = 77;
@@ -73,7 +73,7 @@ TEST_P(RoundedWeight, IsTheUpdateInFloat32RoundedByItsDefinition) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, RoundedWeight, testing::every_target(), testing::target_name);
+INSTANTIATE_TEST_SUITE_P(Targets, RoundedWeight, test_support::every_target(), test_support::target_name);
 
 // Adafactor sums, in an order of its own on each instruction set; the others treat every element alone.
 TEST(RoundedWeight, Avx512GivesTheBitsOfAvx2) {
@@ -81,10 +81,10 @@ TEST(RoundedWeight, Avx512GivesTheBitsOfAvx2) {
   const GoldenShape shape{3, 4099};
   const uint32_t step = 3;
   const auto updated = [&](const OptimizerUpdate& optimizer, int64_t target) {
-    testing::hold_to_target(target);
+    test_support::hold_to_target(target);
     Weight weight(shape.count());
     update(optimizer, weight.rounded(&step), shape, 0.01F);
-    testing::hold_to_target(0);
+    test_support::hold_to_target(0);
     std::vector<float> values;
     for (int64_t i = 0; i < shape.count(); ++i) values.push_back(weight.value(i));
     return values;

@@ -114,7 +114,7 @@ void expect_product(const MatmulShape& shape, int64_t count) {
   }
 }
 
-class MatmulTest : public ::testing::TestWithParam<DType> {};
+class MatmulTest : public testing::TestWithParam<DType> {};
 
 TEST_P(MatmulTest, StaticShapes) {
   for (const auto& [m, n, k] :
@@ -307,7 +307,7 @@ TEST_P(MatmulTest, LongSumsOnManyThreads) {
                     .dynamic = DynamicDimension::kK,
                     .count_multiple = 16};
   release_unused_matmuls();
-  testing::with_threads(kThreads, [&] {
+  test_support::with_threads(kThreads, [&] {
     for (const auto& [accumulate, count] : {std::pair{false, shape.k - 16}, std::pair{true, shape.k}}) {
       shape.accumulate = accumulate;
       EXPECT_LT(plan_matmul(shape)->workspace_bytes(), kThreads * shape.m * shape.n * 4);
@@ -317,7 +317,7 @@ TEST_P(MatmulTest, LongSumsOnManyThreads) {
   release_unused_matmuls();
 }
 
-INSTANTIATE_TEST_SUITE_P(Operands, MatmulTest, ::testing::Values(DType::kF32, DType::kBF16, DType::kF16),
+INSTANTIATE_TEST_SUITE_P(Operands, MatmulTest, testing::Values(DType::kF32, DType::kBF16, DType::kF16),
                          [](const auto& info) { return std::string(dtype_name(info.param)); });
 
 TEST(NarrowResults, AreRoundedOnce) {
@@ -338,7 +338,7 @@ TEST(NarrowResults, AreRoundedOnce) {
   }
 }
 
-class NativeProducts : public ::testing::TestWithParam<DType> {};
+class NativeProducts : public testing::TestWithParam<DType> {};
 
 // A widened A would take four bytes an element of the workspace.
 TEST_P(NativeProducts, WidenNothing) {
@@ -350,7 +350,7 @@ TEST_P(NativeProducts, WidenNothing) {
   EXPECT_EQ(rows_of_full_panels(GetParam()), 1);
 }
 
-INSTANTIATE_TEST_SUITE_P(Operands, NativeProducts, ::testing::Values(DType::kBF16, DType::kF16),
+INSTANTIATE_TEST_SUITE_P(Operands, NativeProducts, testing::Values(DType::kBF16, DType::kF16),
                          [](const auto& info) { return std::string(dtype_name(info.param)); });
 
 TEST(PrepareMatmul, SharesProductsAndRejectsWhatItCannotCut) {

@@ -9,11 +9,11 @@
 namespace shoehorn::cpu {
 namespace {
 
-using testing::kStorages;
-using testing::random_tensor;
-using testing::Tensor;
-using testing::tolerance;
-using testing::with_threads;
+using test_support::kStorages;
+using test_support::random_tensor;
+using test_support::Tensor;
+using test_support::tolerance;
+using test_support::with_threads;
 
 // C behind the product of `count` of its dimension that has a run-time count.
 struct ThinMade {
@@ -26,8 +26,8 @@ ThinMade run_thin(const MatmulShape& shape, bool dots, int64_t count) {
                 random_tensor(shape.result, shape.m * shape.n, 3), random_tensor(shape.result, 0, 4)};
   made.c = made.before;
   const auto product = make_thin_product(shape, dots);
-  Tensor workspace = testing::workspace(product->workspace_bytes() + 8);
-  const Tensor clean = testing::workspace(product->workspace_bytes() + 8);
+  Tensor workspace = test_support::workspace(product->workspace_bytes() + 8);
+  const Tensor clean = test_support::workspace(product->workspace_bytes() + 8);
   product->run(count, made.a.data(), made.b.data(), nullptr, made.c.data(), workspace.data());
   for (int64_t i = product->workspace_bytes(); i < std::ssize(workspace.bytes()); ++i)
     EXPECT_EQ(workspace.bytes()[static_cast<size_t>(i)], clean.bytes()[static_cast<size_t>(i)])
@@ -155,7 +155,7 @@ void expect_rows_alone(DType dtype, bool dots) {
   }
 }
 
-class ThinProducts : public testing::EveryTarget {};
+class ThinProducts : public test_support::EveryTarget {};
 
 TEST_P(ThinProducts, AreDoubleSums) {
   for (const DType dtype : kStorages) expect_thin_products(dtype, false);
@@ -170,9 +170,9 @@ TEST_P(ThinProducts, RowsDoNotDependOnOthers) {
   for (const DType dtype : kStorages) expect_rows_alone(dtype, false);
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, ThinProducts, testing::every_target(), testing::target_name);
+INSTANTIATE_TEST_SUITE_P(Targets, ThinProducts, test_support::every_target(), test_support::target_name);
 
-class ThinProductDots : public ::testing::Test {
+class ThinProductDots : public testing::Test {
  protected:
   void SetUp() override {
     if (!has_fast_bf16_dots()) GTEST_SKIP() << "this processor has no fast dot products of bfloat16";

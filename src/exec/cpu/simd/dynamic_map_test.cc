@@ -9,10 +9,10 @@
 namespace shoehorn::cpu {
 namespace {
 
-using testing::floats_in;
-using testing::golden_8bit;
-using testing::golden_number;
-using testing::hex;
+using test_support::floats_in;
+using test_support::golden_8bit;
+using test_support::golden_number;
+using test_support::hex;
 
 struct Kind {
   const char* name;
@@ -42,7 +42,7 @@ TEST(DynamicMapKernel, HasTheNumbersOfBitsandbytes) {
   }
 }
 
-class DynamicMapKernel : public testing::EveryTarget {};
+class DynamicMapKernel : public test_support::EveryTarget {};
 
 TEST_P(DynamicMapKernel, EveryCodeStandsForItsNumber) {
   for (const Kind& kind : kinds()) {
@@ -164,7 +164,7 @@ TEST_P(DynamicMapKernel, WhatIsNoNumberTouchesNoOther) {
   EXPECT_EQ(made.codes[281], quantize(signed_dynamic_map(), {0.0F, 1.0F}).codes[0]);
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, DynamicMapKernel, testing::every_target(), testing::target_name);
+INSTANTIATE_TEST_SUITE_P(Targets, DynamicMapKernel, test_support::every_target(), test_support::target_name);
 
 }  // namespace
 }  // namespace shoehorn::cpu

@@ -45,7 +45,7 @@ bool scalar_keep(const PhiloxRow& row, uint32_t threshold, int64_t feature) {
   return bits >= threshold;
 }
 
-class PhiloxSimd : public testing::EveryTarget {};
+class PhiloxSimd : public test_support::EveryTarget {};
 
 TEST_P(PhiloxSimd, EqualsScalarDefinition) {
   const PhiloxKey key = philox_key(0x123456789abcdef0U, 77, 5);
@@ -79,7 +79,7 @@ TEST_P(PhiloxSimd, KeepsTheAskedShare) {
   EXPECT_NEAR(static_cast<double>(kept) / count, 0.9, 5 * 0.3 / 256);
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, PhiloxSimd, testing::every_target(), testing::target_name);
+INSTANTIATE_TEST_SUITE_P(Targets, PhiloxSimd, test_support::every_target(), test_support::target_name);
 
 }  // namespace
 }  // namespace shoehorn::cpu

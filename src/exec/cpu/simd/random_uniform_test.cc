@@ -11,7 +11,7 @@
 namespace shoehorn::cpu {
 namespace {
 
-using testing::with_threads;
+using test_support::with_threads;
 
 std::vector<float> drawn(uint64_t seed, uint32_t stream, int64_t first, int64_t count, float bound = 1) {
   std::vector<float> values(static_cast<size_t>(count));

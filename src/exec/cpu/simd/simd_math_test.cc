@@ -189,7 +189,7 @@ double largest_error(Function function, float limit, double floor = 0.0) {
 
 constexpr double kStepAtOne = 0x1p-23;
 
-class SimdMath : public testing::EveryTarget {};
+class SimdMath : public test_support::EveryTarget {};
 
 TEST_P(SimdMath, ErrorsInUnitsInTheLastPlace) {
   EXPECT_LT(largest_error(Function::kExp, 120.0F), 1.0);
@@ -274,7 +274,7 @@ TEST_P(SimdMath, PartialStoresStayInside) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, SimdMath, testing::every_target(), testing::target_name);
+INSTANTIATE_TEST_SUITE_P(Targets, SimdMath, test_support::every_target(), test_support::target_name);
 
 }  // namespace
 }  // namespace shoehorn::cpu
