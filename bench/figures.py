@@ -11,6 +11,7 @@ import typing
 import campaign_entries as entries
 import catalog_ladder
 import compare_ranks
+import drawn_settings
 import epoch_time
 import fit_choice
 import predict_times
@@ -349,6 +350,20 @@ def epoch_time_table(machine):
         predicted, measured, error = epoch_time.medians_of(rounds)
         rows.append([setting, f"{predicted:.1f}", f"{measured:.1f}", f"{100 * error:+.1f}"])
     return ("an epoch", "predicted, s", "measured, s", "error, median of the rounds, %; goal 10"), rows
+
+
+def drawn_settings_table(machine):
+    processes = [one for setting in newest(machine.of("drawn_settings"))["settings"] for one in setting["processes"]]
+    rows = []
+    for phase in (*dict.fromkeys(one["phase"] for one in processes), None):
+        of_phase = [one for one in processes if phase in (None, one["phase"])]
+        off = sorted(abs(one["measured_bytes"] - one["planned_bytes"]) / MIB for one in of_phase)
+        at = lambda share: f"{off[int((len(off) - 1) * share)]:.1f}"
+        planned = [one["planned_bytes"] / MIB for one in of_phase]
+        within = (f"{100 * share:.0f}" for share in drawn_settings.shares_within(of_phase))
+        rows.append([phase or "all", str(len(of_phase)), f"{min(planned):,.0f} to {max(planned):,.0f}", at(0.5), at(0.95), at(1), *within])
+    goals = [f"within {100 * share:.0f} % or {least // MIB} MiB, %; goal {100 * goal:.0f}" for goal, share, least in drawn_settings.GOALS]
+    return ("process", "of them", "planned, MiB", "off by, MiB: median", "95th percentile", "most", *goals), rows
 
 
 def fit_choice_table(machine):
@@ -822,6 +837,7 @@ FIGURES = [
     Figure("recompute_budget", tuple(RECOMPUTE_BUDGETS), recompute_budget_table),
     Figure("predict_times", ("predict_times",), predict_times_table, only_newest=True),
     Figure("epoch_time", ("epoch_time",), epoch_time_table, only_newest=True),
+    Figure("drawn_settings", ("drawn_settings",), drawn_settings_table, only_newest=True),
     Figure("fit_choice", ("fit_choice",), fit_choice_table, only_newest=True),
     Figure("catalog_ladder", ("catalog_ladder",), catalog_ladder_table, catalog_ladder_footnote, only_newest=True),
     Figure("lora", LORA_PLANS, lora_table),

@@ -25,6 +25,7 @@ import campaign_entries  # noqa: E402
 import catalog_ladder  # noqa: E402
 import compare  # noqa: E402
 import compare_ranks  # noqa: E402
+import drawn_settings  # noqa: E402
 import epoch_time  # noqa: E402
 import figures  # noqa: E402
 import fit_choice  # noqa: E402
@@ -159,6 +160,7 @@ def example_output(name):
         "packing": google(("BM_pack_random/300/20", {"intervals": 300, "over_bound": 1.0, "real_time": 2.0})),
         "predict_times": {"rows": [{"predicted": 1, "rounds": [{"predicted": 1.1, "measured": 1}]}]},
         "epoch_time": {"samples": 8, "rounds": {"batch 16": [{"predicted": 9.0, "measured": 10.0}]}},
+        "drawn_settings": {"settings": [{"processes": [{"phase": "train", "planned_bytes": 2**28, "measured_bytes": 2**28 + 2**20}]}]},
         "fit_choice": {"points": [{}, {}], "budgets": [{"budget_bytes": 2**30, "fastest": "8 × 1", "times": {"fit": 1.05, "fit --verify 3": 1.0}}]},
         "catalog_ladder": {"machine": "v100", "rungs": [catalog_rung("batch 4", 16.0, 8.0), catalog_rung("fp16", 64.0, 16.0)]},
         "search_speed": {"cases": [{"name": "fit", "runs": [{"seconds": 2.0, "peak_bytes": 2**27}]}]},
@@ -645,6 +647,19 @@ class ChoicesOfFit(unittest.TestCase):
     def test_an_epoch_is_compared_within_each_round(self):
         rounds = [{"predicted": 20, "measured": 10}, {"predicted": 6, "measured": 8}, {"predicted": 18, "measured": 16}]
         self.assertEqual(epoch_time.medians_of(rounds), (18, 10, 0.125))
+
+
+    def test_a_process_is_within_a_share_or_so_many_bytes(self):
+        mib = drawn_settings.MIB
+        process = lambda planned, measured: {"planned_bytes": planned * mib, "measured_bytes": measured * mib}
+        off = [process(100, 109), process(100, 92), process(2000, 1980), process(2000, 2041)]
+        self.assertEqual(drawn_settings.shares_within(off), [0.5, 0.75])
+
+    def test_a_seed_draws_the_same_settings(self):
+        words = [[drawn.step, drawn.of_all_phases(), drawn.ranks] for drawn in map(drawn_settings.Draw, range(1, 101))]
+        self.assertEqual(words, [[drawn.step, drawn.of_all_phases(), drawn.ranks] for drawn in map(drawn_settings.Draw, range(1, 101))])
+        flags = {flag for step, shared, _ in words for flag in step + shared}
+        self.assertTrue({"--fp16", "--bf16", "--lora_merge", "--activation_budget", "--update_in_backward", "--zero_stage"} <= flags)
 
 
 class Loaded(unittest.TestCase):
