@@ -3,10 +3,26 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/error.h"
 
 namespace shoehorn {
+
+Readers::Readers(size_t values, const std::vector<Node>& nodes) : first_(values + 1, 0) {
+  const auto for_each_read = [&nodes](const auto& visit) {
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      for (const ValueId input : nodes[i].inputs) {
+        if (input.valid()) visit(input, NodeId{static_cast<int32_t>(i)});
+      }
+    }
+  };
+  for_each_read([&](ValueId value, NodeId) { ++first_[value.at() + 1]; });
+  std::partial_sum(first_.begin(), first_.end(), first_.begin());
+  nodes_.resize(first_.back());
+  std::vector<size_t> next(first_.begin(), first_.end() - 1);
+  for_each_read([&](ValueId value, NodeId reader) { nodes_[next[value.at()]++] = reader; });
+}
 
 Program::Program(ProgramKind kind, StateTable* state, int32_t bucket) : bucket_(bucket), state_(state) {
   set_kind(kind);
@@ -38,6 +54,31 @@ ValueId Program::read_state(StorageId storage) {
   value.name = source.name;
   value.space = source.space;
   return state_reads_[storage] = add_value(std::move(value));
+}
+
+void Program::set_version(ValueId value, StorageId storage, int32_t version) {
+  Value& set = values_[value.at()];
+  set.storage = storage;
+  set.version = version;
+  set.role = state_->storage(storage).role;
+  ValueId& newest = newest_versions_[storage];
+  if (!newest.valid() || version > values_[newest.at()].version) newest = value;
+}
+
+void Program::unset_version(ValueId value) {
+  const StorageId storage = values_[value.at()].storage;
+  values_[value.at()].storage = {};
+  if (newest_version(storage) != value) return;
+  newest_versions_.erase(storage);
+  for (size_t i = 0; i < values_.size(); ++i) {
+    if (values_[i].storage == storage && values_[i].version > 0)
+      set_version(ValueId{static_cast<int32_t>(i)}, storage, values_[i].version);
+  }
+}
+
+ValueId Program::newest_version(StorageId storage) const {
+  const auto found = newest_versions_.find(storage);
+  return found == newest_versions_.end() ? ValueId{} : found->second;
 }
 
 TensorType Program::state_type(StorageId storage) const {
@@ -105,16 +146,6 @@ void Program::replace_uses(std::span<const ValueId> from, std::span<const ValueI
   for_each_use([&](ValueId& value) {
     if (value.valid() && replacements[value.at()].valid()) value = replacements[value.at()];
   });
-}
-
-std::vector<std::vector<NodeId>> Program::readers() const {
-  std::vector<std::vector<NodeId>> readers(values_.size());
-  for (size_t i = 0; i < nodes_.size(); ++i) {
-    for (const ValueId input : nodes_[i].inputs) {
-      if (input.valid()) readers[input.at()].push_back(NodeId{static_cast<int32_t>(i)});
-    }
-  }
-  return readers;
 }
 
 std::vector<int64_t> Program::last_running() const {

@@ -59,6 +59,20 @@ struct Count {
   int64_t multiple = 1;  // every value of it is a multiple of this
 };
 
+// For each value of a program the nodes that read it, in their order; a node that reads it twice stands there twice.
+class Readers {
+ public:
+  Readers() = default;
+  Readers(size_t values, const std::vector<Node>& nodes);
+  std::span<const NodeId> operator[](size_t value) const {
+    return std::span(nodes_).subspan(first_[value], first_[value + 1] - first_[value]);
+  }
+
+ private:
+  std::vector<size_t> first_;  // of each value, and behind the last
+  std::vector<NodeId> nodes_;
+};
+
 class Program {
  public:
   Program() = default;
@@ -89,6 +103,12 @@ class Program {
   ValueId add_value(Value value);
   // The value that reads version 0 of a storage; there is one per storage.
   ValueId read_state(StorageId storage);
+  // Makes the value lie in the storage, as this version of it, with its role.
+  void set_version(ValueId value, StorageId storage, int32_t version);
+  // The value lies in no storage any more.
+  void unset_version(ValueId value);
+  // Of the values that lie in the storage the one of the newest version above 0; invalid where there is none.
+  ValueId newest_version(StorageId storage) const;
   // The storage as this program reads it: its type, but that a dimension with a count has the count's maximum.
   // So a program of a smaller bucket reads the front of an input that is as large as any bucket needs.
   TensorType state_type(StorageId storage) const;
@@ -118,8 +138,8 @@ class Program {
   void replace_uses(ValueId from, ValueId to);
   // The same for many values in one pass over the program; to[i] takes the place of from[i]. No value of `to` is in `from`.
   void replace_uses(std::span<const ValueId> from, std::span<const ValueId> to);
-  // For each value the nodes that read it.
-  std::vector<std::vector<NodeId>> readers() const;
+  // As the program stands: it does not follow what changes.
+  Readers readers() const { return {values_.size(), nodes_}; }
   // Removes nodes whose outputs nobody reads and that are no results and update no state. Returns how many.
   int64_t remove_dead_nodes();
 
@@ -139,7 +159,8 @@ class Program {
   StateTable* state_ = nullptr;
   std::vector<Node> nodes_;
   std::vector<Value> values_;
-  std::unordered_map<StorageId, ValueId> state_reads_;  // the value of each storage before any update
+  std::unordered_map<StorageId, ValueId> state_reads_;      // the value of each storage before any update
+  std::unordered_map<StorageId, ValueId> newest_versions_;  // of those that nodes make
   std::vector<Count> counts_;
   std::vector<Result> results_;
 };

@@ -58,9 +58,32 @@ TEST_F(ProgramTest, ReadersCountEachUse) {
   const ValueId read = program_.read_state(weight_);
   const ValueId a = add({read}, "a");
   add({a, a}, "b");
-  const auto readers = program_.readers();
-  EXPECT_EQ(readers[read.at()], std::vector<NodeId>{NodeId{0}});
-  EXPECT_EQ(readers[a.at()], (std::vector<NodeId>{NodeId{1}, NodeId{1}}));
+  const ValueId unread = add({}, "c");
+  const Readers readers = program_.readers();
+  const auto of = [&readers](ValueId value) {
+    return std::vector<NodeId>(readers[value.at()].begin(), readers[value.at()].end());
+  };
+  EXPECT_EQ(of(read), std::vector<NodeId>{NodeId{0}});
+  EXPECT_EQ(of(a), (std::vector<NodeId>{NodeId{1}, NodeId{1}}));
+  EXPECT_TRUE(of(unread).empty());
+}
+
+TEST_F(ProgramTest, TheNewestVersionOfAStateIsKnown) {
+  const ValueId read = program_.read_state(weight_);
+  EXPECT_FALSE(program_.newest_version(weight_).valid());
+  const ValueId first = add({read}, "first"), second = add({first}, "second"), third = add({second}, "third");
+  program_.set_version(second, weight_, 2);
+  program_.set_version(third, weight_, 3);
+  program_.set_version(first, weight_, 1);
+  EXPECT_EQ(program_.newest_version(weight_), third);
+  EXPECT_EQ(program_.value(third).role, Role::kWeight);
+  program_.unset_version(first);
+  EXPECT_EQ(program_.newest_version(weight_), third);
+  program_.unset_version(third);
+  EXPECT_EQ(program_.newest_version(weight_), second);
+  EXPECT_FALSE(program_.value(third).storage.valid());
+  program_.unset_version(second);
+  EXPECT_FALSE(program_.newest_version(weight_).valid());
 }
 
 TEST_F(ProgramTest, DeadNodesGoAndTheRestIsRenumbered) {
@@ -69,8 +92,7 @@ TEST_F(ProgramTest, DeadNodesGoAndTheRestIsRenumbered) {
   add({dead}, "dead as well");
   const ValueId alive = add({read}, "alive");
   const ValueId updated = add({read}, "update");
-  program_.value(updated).storage = weight_;
-  program_.value(updated).version = 1;
+  program_.set_version(updated, weight_, 1);
   const ValueId clone = add({alive}, "clone");
   program_.node(program_.value(clone).producer).clone_of = program_.value(alive).producer;
   program_.add_result("y", clone);

@@ -1,7 +1,5 @@
 #include "ops/op_builder.h"
 
-#include <algorithm>
-
 #include "ops/op_info.h"
 
 namespace shoehorn {
@@ -27,22 +25,15 @@ NodeId OpBuilder::add(OpKind kind, std::vector<ValueId> inputs, Attributes attri
   for (const AliasRule& rule : alias_rules(program_, program_.node(id))) {
     const Value& source = program_.value(program_.node(id).inputs[static_cast<size_t>(rule.input)]);
     if (!rule.required || kind == OpKind::kView || !source.storage.valid()) continue;
-    const StorageId storage = source.storage;
-    const int32_t version = source.version + 1;
-    const Role role = source.role;
-    Value& updated = program_.value(program_.node(id).outputs[static_cast<size_t>(rule.output)]);
-    updated.storage = storage;
-    updated.version = version;
-    updated.role = role;
+    const ValueId updated = program_.node(id).outputs[static_cast<size_t>(rule.output)];
+    program_.set_version(updated, source.storage, source.version + 1);
   }
   return id;
 }
 
 void OpBuilder::bind_output(ValueId value, StorageId storage) {
-  int32_t version = 0;
-  for (const Value& other : program_.values()) {
-    if (other.storage == storage) version = std::max(version, other.version);
-  }
+  const ValueId newest = program_.newest_version(storage);
+  int32_t version = newest.valid() ? program_.value(newest).version : 0;
   // A sum that grows in place lies in one buffer from its first term on: all of it goes to the storage.
   std::vector<ValueId> chain = {value};
   for (bool grows = true; grows;) {
@@ -56,11 +47,8 @@ void OpBuilder::bind_output(ValueId value, StorageId storage) {
       grows = true;
     }
   }
-  for (auto bound = chain.rbegin(); bound != chain.rend(); ++bound) {
-    program_.value(*bound).storage = storage;
-    program_.value(*bound).version = ++version;
-    program_.value(*bound).role = program_.state().storage(storage).role;
-  }
+  for (auto bound = chain.rbegin(); bound != chain.rend(); ++bound)
+    program_.set_version(*bound, storage, ++version);
 }
 
 ValueId repeat(OpBuilder& builder, const Node& node) {

@@ -44,9 +44,7 @@ void accumulate_in_state(Program& program, ValueId value, StorageId storage) {
   }
   const Region region = program.node(program.value(value).producer).region;
   const ValueId sum = add_up(program, program.read_state(storage), value, region);
-  program.value(sum).storage = storage;
-  program.value(sum).version = 1;
-  program.value(sum).role = program.state().storage(storage).role;
+  program.set_version(sum, storage, 1);
 }
 
 // A weight's cast is made by the first micro-batch and kept for the others, whichever buckets they are of. `kept_of`:
@@ -142,7 +140,8 @@ class Unroller {
         step_(step),
         source_(family.program(step)),
         target_(source_.kind(), family.state.get(), source_.bucket()),
-        values_(static_cast<size_t>(micro_batches)) {
+        values_(static_cast<size_t>(micro_batches), std::vector<ValueId>(source_.values().size())),
+        sum_of_term_(source_.values().size()) {
     for (int64_t m = 0; m < micro_batches; ++m) {
       add_batch_counts(target_, family.capacity_of(source_));
       if (m == std::ssize(family.train_batches)) {
@@ -158,7 +157,7 @@ class Unroller {
     const Node& original = source_.node(id);
     if (micro_batch > 0 && is_weight_cast(source_, original)) {
       const ValueId cast = original.outputs[0];
-      values_[static_cast<size_t>(micro_batch)][cast] = values_[0].at(cast);
+      values_[static_cast<size_t>(micro_batch)][cast.at()] = values_[0][cast.at()];
       return;
     }
     Node node = original;
@@ -172,8 +171,8 @@ class Unroller {
     // Whichever term of a sum comes next adds to what there is of it.
     std::vector<ValueId> sums_so_far;
     for (size_t i = 0; i < original.outputs.size(); ++i) {
-      const auto sum = sum_of_term_.find(original.outputs[i]);
-      sums_so_far.push_back(sum == sum_of_term_.end() ? ValueId{} : accumulated_.at(sum->second));
+      const ValueId sum = sum_of_term_[original.outputs[i].at()];
+      sums_so_far.push_back(sum.valid() ? accumulated_.at(sum) : ValueId{});
       const auto input = accumulator_input(node.kind, static_cast<int64_t>(i));
       if (!sums_so_far[i].valid() || !input) continue;
       set_accumulator(node, *input, sums_so_far[i]);
@@ -189,9 +188,8 @@ class Unroller {
         made = add_up(target_, sums_so_far[i], made, target_.node(copy).region);
         target_.value(made).role = source_.value(value).role;
       }
-      if (const auto sum = sum_of_term_.find(value); sum != sum_of_term_.end())
-        accumulated_[sum->second] = made;
-      values_[static_cast<size_t>(micro_batch)][value] = made;
+      if (const ValueId sum = sum_of_term_[value.at()]; sum.valid()) accumulated_[sum] = made;
+      values_[static_cast<size_t>(micro_batch)][value.at()] = made;
     }
   }
 
@@ -208,7 +206,7 @@ class Unroller {
 
   ValueId mapped(ValueId value, int32_t micro_batch) {
     const Value& source = source_.value(value);
-    if (source.producer.valid()) return values_[static_cast<size_t>(micro_batch)].at(value);
+    if (source.producer.valid()) return values_[static_cast<size_t>(micro_batch)][value.at()];
     if (family_.state->storage(source.storage).role != Role::kInput)
       return target_.read_state(source.storage);
     const BatchColumn column = family_.train_batches[0].column_of(source.storage);
@@ -218,18 +216,18 @@ class Unroller {
 
   void add_sum(ValueId sum) {
     accumulated_[sum] = {};
-    for (const ValueId term : terms_in_place(source_, sum)) sum_of_term_[term] = sum;
+    for (const ValueId term : terms_in_place(source_, sum)) sum_of_term_[term.at()] = sum;
   }
 
   ProgramFamily& family_;
   ProgramId step_;
   const Program source_;
   Program target_;
-  std::vector<std::map<ValueId, ValueId>>
-      values_;                              // of each micro-batch: value of the source -> of the target
+  // Of each micro-batch, by value of the source: that of the target.
+  std::vector<std::vector<ValueId>> values_;
   std::map<ValueId, ValueId> accumulated_;  // sum of the source -> what there is of it
-  std::map<ValueId, ValueId>
-      sum_of_term_;  // values of the source that grow into a sum, the sum itself included
+  // By value of the source: the sum that it grows into, itself where it is one; else invalid.
+  std::vector<ValueId> sum_of_term_;
 };
 
 void interleave_by_layer(ProgramFamily& family, ProgramId step, const StepOptions& options) {

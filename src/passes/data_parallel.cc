@@ -46,19 +46,14 @@ std::vector<Summed> gradients_to_sum(const ProgramFamily& family, const Program&
 }
 
 // The storage as the program leaves it.
-ValueId newest_version(Program& program, StorageId storage) {
-  ValueId newest = program.read_state(storage);
-  for (size_t i = 0; i < program.values().size(); ++i) {
-    const Value& value = program.values()[i];
-    if (value.storage == storage && value.version > program.value(newest).version)
-      newest = ValueId{static_cast<int32_t>(i)};
-  }
-  return newest;
+ValueId last_of(Program& program, StorageId storage) {
+  const ValueId newest = program.newest_version(storage);
+  return newest.valid() ? newest : program.read_state(storage);
 }
 
 Summed loss_to_sum(const ProgramFamily& family, Program& program, const RankOptions& ranks) {
   const ValueId loss = program.result("loss");
-  return {{loss.valid() ? loss : newest_version(program, family.loss), {ring_segment(1, ranks.world_size)}}};
+  return {{loss.valid() ? loss : last_of(program, family.loss), {ring_segment(1, ranks.world_size)}}};
 }
 
 using Bucket = std::vector<Summed>;
@@ -240,7 +235,7 @@ std::vector<ParameterGradient> gradients_in(const ProgramFamily& family, Program
   std::vector<ParameterGradient> gradients;
   for (const ParameterGradient& gradient : family.gradients.at(0)) {
     const StorageId sum = update.value(gradient.gradient).storage;
-    gradients.push_back({gradient.storage, newest_version(program, sum)});
+    gradients.push_back({gradient.storage, last_of(program, sum)});
   }
   return gradients;
 }

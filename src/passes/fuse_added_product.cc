@@ -16,7 +16,9 @@ class SumFuser {
  public:
   // `kept`: gradients, which are read behind the program.
   SumFuser(Program& program, const std::vector<ParameterGradient>& kept) : program_(program) {
-    for (const auto& readers : program.readers()) readers_.push_back(readers.size());
+    const Readers readers = program.readers();
+    for (size_t value = 0; value < program.values().size(); ++value)
+      readers_.push_back(readers[value].size());
     for (const Program::Result& result : program.results()) ++readers_[result.value.at()];
     for (const ParameterGradient& gradient : kept) {
       ++readers_[gradient.gradient.at()];

@@ -119,7 +119,7 @@ class Narrower {
   Program& program_;
   BatchInputs& batch_;
   NodeId anchor_;  // the gather that moves
-  std::vector<std::vector<NodeId>> readers_;
+  Readers readers_;
   std::map<ValueId, bool> wanted_;                           // is_wanted_narrow, of this gather
   std::map<std::pair<ValueId, ValueId>, ValueId> narrowed_;  // of a value and an index, for all gathers
   NewNodes made_;                                            // to stand before their gather

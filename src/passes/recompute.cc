@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "base/error.h"
@@ -165,7 +166,7 @@ class Remaker {
   bool is_kept(ValueId id) const {
     const NodeId producer = program_.value(id).producer;
     if (!producer.valid()) return true;
-    const std::vector<NodeId>& list = readers_[id.at()];
+    const std::span<const NodeId> list = readers_[id.at()];
     return std::any_of(list.begin(), list.end(),
                        [&](NodeId reader) { return program_.node(reader).region.phase != Phase::kForward; });
   }
@@ -173,7 +174,7 @@ class Remaker {
   Program& program_;
   std::vector<bool> dropped_;
   const StepOptions& options_;
-  std::vector<std::vector<NodeId>> readers_;  // before anything is made again
+  Readers readers_;  // before anything is made again
   size_t nodes_;
   std::map<ValueId, ValueId> again_;
   std::set<NodeId> placed_;
@@ -181,7 +182,7 @@ class Remaker {
 
 // Whether a value is read in the forward by a node that is not of its own group: it lives on until then in
 // any case.
-bool leaves_group(const Program& program, const std::vector<NodeId>& readers,
+bool leaves_group(const Program& program, std::span<const NodeId> readers,
                   const std::vector<bool>& group) {
   return std::any_of(readers.begin(), readers.end(), [&](NodeId reader) {
     return program.node(reader).region.phase == Phase::kForward && !group[reader.at()];
@@ -209,7 +210,7 @@ int64_t group_of(const Node& node, int64_t every_n_layers) {
 }
 
 // The nodes of a group that are to run again. A node whose outputs are alive in the backward anyway needs no clone.
-std::vector<bool> recomputed_of_group(const Program& program, const std::vector<std::vector<NodeId>>& readers,
+std::vector<bool> recomputed_of_group(const Program& program, const Readers& readers,
                                       int64_t group, int64_t every_n_layers) {
   const size_t nodes = program.nodes().size();
   std::vector<bool> members(nodes, false);
@@ -233,6 +234,7 @@ void recompute_groups(Program& program, const StepOptions& options) {
   if (every <= 0) return;
   const size_t nodes = program.nodes().size();
   const int64_t last_group = last_layer_of(program) / every;
+  const Readers readers = program.readers();  // of the forward, which clones do not change
 
   NewNodes before;
   for (int64_t group = 0; group < last_group; ++group) {
@@ -243,7 +245,7 @@ void recompute_groups(Program& program, const StepOptions& options) {
         first_backward = NodeId{static_cast<int32_t>(i)};
     }
     if (!first_backward.valid()) continue;
-    const std::vector<bool> cloned = recomputed_of_group(program, program.readers(), group, every);
+    const std::vector<bool> cloned = recomputed_of_group(program, readers, group, every);
     Cloner cloner(program, cloned);
     for (size_t i = 0; i < nodes; ++i) {
       if (program.nodes()[i].region.phase != Phase::kBackward) continue;
@@ -282,7 +284,7 @@ void make_values_again(Program& program, const std::set<std::string>& recompute_
 }
 
 std::set<std::string> recompute_set_of_groups(const Program& program, int64_t every_n_layers) {
-  const std::vector<std::vector<NodeId>> readers = program.readers();
+  const Readers readers = program.readers();
   std::vector<bool> recomputed(program.nodes().size(), false);
   for (int64_t group = 0; group < last_layer_of(program) / every_n_layers; ++group) {
     const std::vector<bool> of_group = recomputed_of_group(program, readers, group, every_n_layers);

@@ -271,7 +271,7 @@ class WeightGatherer {
     for (size_t i = 0; i < program_.nodes().size(); ++i) {
       if (!is_whole_cast(program_.nodes()[i])) order.push_back(NodeId{static_cast<int32_t>(i)});
     }
-    for (const auto& [cast, weight] : weight_of_cast_) program_.value(cast).storage = {};
+    for (const auto& [cast, weight] : weight_of_cast_) program_.unset_version(cast);
     program_.reorder(order);
   }
 
