@@ -211,15 +211,26 @@ PlannedCandidate PlanSearch::plan_or_throw(const FitCandidate& run) {
   return added(planned_of(run));
 }
 
+// With the updates where they are and, where that is open, in the backward.
+std::vector<FitCandidate> PlanSearch::with_each_update(const FitCandidate& run) const {
+  std::vector<FitCandidate> runs = {run};
+  if (auto soon = with_update_in_backward(run, options_.space)) runs.push_back(std::move(*soon));
+  return runs;
+}
+
 // The orders that are open, and the update of one micro-batch size, each as it is. What fits closes an order: smaller micro-batches
 // are no faster. Layer-major ones may be where ranks gather weights and send gradients for each micro-batch of the other order.
 void PlanSearch::plan_micro_batch(const FitCandidate& run, OpenOrders& orders,
                                   std::vector<WholeForm>& too_large) {
   const bool sends = run.arguments.world_size > 1 && run.arguments.gradient_accumulation_steps > 1;
-  const OpenOrders open = orders;
-  const auto plan_order = [&](const FitCandidate& form, bool closes_layer_major) {
-    std::vector<FitCandidate> forms = {form};
-    if (auto soon = with_update_in_backward(form, options_.space)) forms.push_back(std::move(*soon));
+  std::vector<FitCandidate> as_asked, layer_major;
+  if (orders.as_asked) as_asked = with_each_update(run);
+  if (const auto ordered = orders.layer_major ? with_layer_order(run, options_.space) : std::nullopt)
+    layer_major = with_each_update(*ordered);
+  std::vector<FitCandidate> all = as_asked;
+  all.insert(all.end(), layer_major.begin(), layer_major.end());
+  plan_ahead(all);
+  const auto plan_order = [&](const std::vector<FitCandidate>& forms, bool closes_layer_major) {
     for (const FitCandidate& one : forms) {
       const std::optional<PlannedCandidate> whole = plan(one);
       if (whole && fits(*whole)) {
@@ -230,9 +241,8 @@ void PlanSearch::plan_micro_batch(const FitCandidate& run, OpenOrders& orders,
       }
     }
   };
-  if (open.as_asked) plan_order(run, !sends);
-  const auto ordered = open.layer_major ? with_layer_order(run, options_.space) : std::nullopt;
-  if (ordered) plan_order(*ordered, true);
+  plan_order(as_asked, !sends);
+  plan_order(layer_major, true);
 }
 
 // Whether a plan differs from a form only by how it is split, ordered and recomputed, and by when it updates.
@@ -301,8 +311,30 @@ void PlanSearch::plan_recompute_ahead(std::span<const WholeForm> forms) {
   plan_ahead(runs);
 }
 
+// Plans segments of more and more layers that are recomputed together, which keep fewer inputs and make more at once, until they
+// no longer take less or `ends` says so.
+void PlanSearch::grow_segments(
+    const FitCandidate& run, bool is_least,
+    const std::function<bool(int64_t layers, const PlannedCandidate& planned)>& ends) {
+  int64_t bytes_before = std::numeric_limits<int64_t>::max();
+  std::vector<FitCandidate> segments;
+  for (int64_t layers = 1; layers <= kLongestSegment; ++layers) {
+    if (auto recomputed = with_recompute(run, layers, options_.space))
+      segments.push_back(std::move(*recomputed));
+  }
+  for (size_t at = 0; at < segments.size(); ++at) {
+    if (at % 2 == 0)
+      plan_ahead({segments.begin() + static_cast<ptrdiff_t>(at),
+                  segments.begin() + static_cast<ptrdiff_t>(std::min(at + 2, segments.size()))});
+    const std::optional<PlannedCandidate> planned = plan(segments[at], is_least);
+    if (!planned || planned->process_bytes >= bytes_before) return;
+    if (ends(static_cast<int64_t>(at) + 1, *planned)) return;
+    bytes_before = planned->process_bytes;
+  }
+}
+
 // Recomputes as little of what does not fit as the budget asks for, value by value; where that does not suffice, groups of
-// layers, until longer ones take no less.
+// layers.
 void PlanSearch::search_recompute(const WholeForm& each) {
   if (is_beaten_whole(each.whole) || is_out_of_time()) return;
   if (const std::optional<FitCandidate> chosen = recomputed_in_what_is_left(each)) {
@@ -312,13 +344,7 @@ void PlanSearch::search_recompute(const WholeForm& each) {
       return;
     }
   }
-  int64_t bytes_before = std::numeric_limits<int64_t>::max();
-  for (int64_t layers = 1; layers <= kLongestSegment; ++layers) {
-    const auto recomputed = with_recompute(each.form, layers, options_.space);
-    const std::optional<PlannedCandidate> smaller = recomputed ? plan(*recomputed) : std::nullopt;
-    if (!smaller || fits(*smaller) || smaller->process_bytes >= bytes_before) break;
-    bytes_before = smaller->process_bytes;
-  }
+  grow_segments(each.form, false, [this](int64_t, const PlannedCandidate& planned) { return fits(planned); });
 }
 
 // Values are chosen by nominal costs. Those of a machine may say that whole layers are recomputed sooner.
@@ -405,20 +431,16 @@ FitCandidate PlanSearch::with_every_layer(const FitCandidate& run) const {
   return with_recompute(run, 1, options_.space).value_or(run);
 }
 
-// Whether a run whose every layer is recomputed in `every`, which does not fit, fits with longer segments. They keep fewer inputs
-// and make more at once. Of n layers they keep an nth of the inputs, so that none saves twice what those of two layers save.
+// Whether a run whose every layer is recomputed in `every`, which does not fit, fits with longer segments. Of n layers they keep an
+// nth of the inputs, so that none saves twice what those of two layers save.
 bool PlanSearch::may_fit_in_segments(const FitCandidate& run, const PlannedCandidate& every) {
-  int64_t bytes_before = every.process_bytes;
-  for (int64_t layers = 2; layers <= kLongestSegment; ++layers) {
-    const auto longer = with_recompute(run, layers, options_.space);
-    const std::optional<PlannedCandidate> planned = longer ? plan(*longer) : std::nullopt;
-    if (!planned || planned->process_bytes >= bytes_before) return false;
-    if (fits(*planned)) return true;
-    const int64_t saved = every.process_bytes - planned->process_bytes;
-    if (layers == 2 && every.process_bytes - 2 * saved > options_.budget_bytes) return false;
-    bytes_before = planned->process_bytes;
-  }
-  return false;
+  bool found = false;
+  grow_segments(run, false, [&](int64_t layers, const PlannedCandidate& planned) {
+    found = fits(planned);
+    const int64_t saved = every.process_bytes - planned.process_bytes;
+    return found || (layers == 2 && every.process_bytes - 2 * saved > options_.budget_bytes);
+  });
+  return found;
 }
 
 // Segments grow in the order that holds less with each layer recomputed.
@@ -500,14 +522,7 @@ void PlanSearch::search_least(const PlannedCandidate& whole) {
   plan_ahead(first);
   for (const FitCandidate& run : runs) {
     if (!with_recompute(run, 1, options_.space)) plan(run, true);
-    // Longer segments keep fewer inputs and make more at once: where they no longer take less, none does.
-    int64_t bytes_before = std::numeric_limits<int64_t>::max();
-    for (int64_t layers = 1; layers <= kLongestSegment; ++layers) {
-      const auto recomputed = with_recompute(run, layers, options_.space);
-      const std::optional<PlannedCandidate> smaller = recomputed ? plan(*recomputed, true) : std::nullopt;
-      if (!smaller || smaller->process_bytes >= bytes_before) break;
-      bytes_before = smaller->process_bytes;
-    }
+    grow_segments(run, true, [](int64_t, const PlannedCandidate&) { return false; });
   }
 }
 

@@ -172,10 +172,13 @@ class PlanSearch {
   std::vector<FitCandidate> smallest_of(FitCandidate form) const;
   FitCandidate with_every_layer(const FitCandidate& run) const;
   std::vector<FitCandidate> smallest_forms(const FitCandidate& asked) const;
+  std::vector<FitCandidate> with_each_update(const FitCandidate& run) const;
   void plan_micro_batch(const FitCandidate& run, OpenOrders& orders, std::vector<WholeForm>& too_large);
   bool is_beaten_whole(const PlannedCandidate& whole) const;
   std::optional<FitCandidate> recomputed_in_what_is_left(const WholeForm& each) const;
   void plan_recompute_ahead(std::span<const WholeForm> forms);
+  void grow_segments(const FitCandidate& run, bool is_least,
+                     const std::function<bool(int64_t layers, const PlannedCandidate& planned)>& ends);
   void search_recompute(const WholeForm& each);
   void plan_every_layer(const FitCandidate& form);
   void search_least(const PlannedCandidate& whole);
