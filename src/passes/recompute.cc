@@ -96,9 +96,7 @@ class Remaker {
   // the layers, whose backward gathers theirs anyway. Layer by layer one gather serves all micro-batches, whose outputs would all
   // have to be kept for it.
   bool takes_another_gather(const Node& node) const {
-    const bool is_layer_major =
-        options_.gradient_accumulation_steps > 1 && options_.accumulation_order == AccumulationOrder::kLayer;
-    return options_.ranks.stage() == 3 && !is_layer_major && node.region.layer < 0 &&
+    return options_.ranks.stage() == 3 && options_.micro_batches_together() == 1 && node.region.layer < 0 &&
            std::any_of(
                node.inputs.begin(), node.inputs.end(),
                [this](ValueId input) { return input.valid() && is_gathered(input); });
@@ -182,8 +180,7 @@ class Remaker {
 
 // Whether a value is read in the forward by a node that is not of its own group: it lives on until then in
 // any case.
-bool leaves_group(const Program& program, std::span<const NodeId> readers,
-                  const std::vector<bool>& group) {
+bool leaves_group(const Program& program, std::span<const NodeId> readers, const std::vector<bool>& group) {
   return std::any_of(readers.begin(), readers.end(), [&](NodeId reader) {
     return program.node(reader).region.phase == Phase::kForward && !group[reader.at()];
   });
@@ -210,8 +207,8 @@ int64_t group_of(const Node& node, int64_t every_n_layers) {
 }
 
 // The nodes of a group that are to run again. A node whose outputs are alive in the backward anyway needs no clone.
-std::vector<bool> recomputed_of_group(const Program& program, const Readers& readers,
-                                      int64_t group, int64_t every_n_layers) {
+std::vector<bool> recomputed_of_group(const Program& program, const Readers& readers, int64_t group,
+                                      int64_t every_n_layers) {
   const size_t nodes = program.nodes().size();
   std::vector<bool> members(nodes, false);
   for (size_t i = 0; i < nodes; ++i) {

@@ -124,6 +124,11 @@ struct StepOptions {
   uint64_t seed = 42;
   std::set<std::string> skip_passes;  // names of the pass list
   std::string dump_directory;         // where every program is dumped after every pass; empty: nowhere
+
+  // The micro-batches whose values wait for the backward together.
+  int64_t micro_batches_together() const {
+    return accumulation_order == AccumulationOrder::kLayer ? gradient_accumulation_steps : 1;
+  }
 };
 
 }  // namespace shoehorn

@@ -284,7 +284,7 @@ class Chooser {
     for (const std::string& name : names) {
       const auto bytes = options_.kept_bytes.find(name);
       if (bytes != options_.kept_bytes.end() && kept_.across_peak.contains(name))
-        freed += trial_.copies() * bytes->second;
+        freed += trial_.options().micro_batches_together() * bytes->second;
     }
     return freed;
   }

@@ -81,7 +81,8 @@ class OptionBuilder {
   }
 
   int64_t bytes_at_peak(const KeptNode& node) const {
-    return kept_.across_peak.contains(names_[node.id.at()]) ? trial_.copies() * node.bytes : 0;
+    if (!kept_.across_peak.contains(names_[node.id.at()])) return 0;
+    return trial_.options().micro_batches_together() * node.bytes;
   }
 
   double seconds_to_run(const std::set<NodeId>& run) const {

@@ -56,11 +56,6 @@ class StepTrial {
 
   // The step before anything is recomputed, of the largest batches.
   const Program& step() const { return step_; }
-  // The micro-batches whose values wait for the backward together.
-  int64_t copies() const {
-    return options_.accumulation_order == AccumulationOrder::kLayer ? options_.gradient_accumulation_steps
-                                                                    : 1;
-  }
   const StepOptions& options() const { return options_; }
   double seconds_of(const Node& node) const { return cost_(step_, node); }
   int64_t trials() const { return trials_; }
