@@ -67,22 +67,35 @@ bool is_late(const Program& program, const Summed& one) {
   return one.gradient == nullptr || !producer.valid() || program.node(producer).region.layer < 0;
 }
 
+// The layer whose gradient it is; -1 for none.
+int32_t layer_of(const Program& program, const Summed& one) {
+  const NodeId producer = program.value(one.ring.value).producer;
+  return producer.valid() ? program.node(producer).region.layer : -1;
+}
+
 // How many of those to be summed, in their order, are in each bucket. Nothing behind the layers hides their last messages, and so
-// buckets become smaller towards these: none has more than half of what is left of the layers.
+// buckets become smaller towards these: none has more than half of what is left of the layers. Layer by layer, the gradients of a
+// layer are complete in its last micro-batch, and those of the next one as late as in theirs: a bucket ends with its layer then.
 std::vector<size_t> bucket_sizes(const Program& program, const std::vector<Summed>& summed,
-                                 const RankOptions& ranks, RingOf of) {
+                                 const StepOptions& options, RingOf of) {
+  const RankOptions& ranks = options.ranks;
   std::vector<int64_t> bytes;
   for (const Summed& one : summed) bytes.push_back(program.type(one.ring.value).bytes());
   size_t layers_end = summed.size();
   while (layers_end > 0 && is_late(program, summed[layers_end - 1])) --layers_end;
   int64_t left = std::accumulate(bytes.begin(), bytes.begin() + static_cast<int64_t>(layers_end), int64_t{0});
   const int64_t least = std::min(ranks.bucket_bytes, kLeastPieceBytes * ring_size(ranks, of));
+  const auto begins_layer = [&](size_t i) {
+    return options.accumulation_order == AccumulationOrder::kLayer && i > 0 &&
+           layer_of(program, summed[i]) != layer_of(program, summed[i - 1]);
+  };
   std::vector<size_t> sizes;
   int64_t held = 0, most = 0;  // of the last bucket
   for (size_t i = 0; i < summed.size(); ++i) {
     const bool is_in_layers = i < layers_end;
     if (i == layers_end) most = held < least ? ranks.bucket_bytes : held;
-    const bool is_full = held + bytes[i] > (is_in_layers && left < least ? ranks.bucket_bytes : most);
+    const bool is_full = held + bytes[i] > (is_in_layers && left < least ? ranks.bucket_bytes : most) ||
+                         (is_in_layers && held >= least && begins_layer(i));
     const bool is_loss = summed[i].gradient == nullptr;
     if (sizes.empty() || (is_full && !is_loss)) {
       sizes.push_back(0);
@@ -212,9 +225,9 @@ void sum_over_ranks(Program& program, const std::vector<Bucket>& buckets, const 
 }
 
 void sum_over_ranks(Program& program, const std::vector<Summed>& summed, const SumSettings& settings,
-                    const RankOptions& ranks) {
-  const std::vector<size_t> sizes = bucket_sizes(program, summed, ranks, settings.of);
-  sum_over_ranks(program, buckets_of(summed, sizes), settings, ranks);
+                    const StepOptions& options) {
+  const std::vector<size_t> sizes = bucket_sizes(program, summed, options, settings.of);
+  sum_over_ranks(program, buckets_of(summed, sizes), settings, options.ranks);
 }
 
 // Gradients that each micro-batch scattered, and that were added up since.
@@ -262,7 +275,7 @@ void sum_in_last_micro_batch(ProgramFamily& family, const StepOptions& options) 
     };
     std::ranges::sort(summed, {}, place_of);
     summed.push_back(loss_to_sum(family, program, options.ranks));
-    if (sizes.empty()) sizes = bucket_sizes(program, summed, options.ranks, RingOf::kAll);
+    if (sizes.empty()) sizes = bucket_sizes(program, summed, options, RingOf::kAll);
     sum_over_ranks(program, buckets_of(summed, sizes), {}, options.ranks);
   }
   const bool has_others = options.gradient_accumulation_steps > 2;
@@ -282,7 +295,7 @@ void scatter_gradients(ProgramFamily& family, Program& program, const StepOption
   auto& gradients = family.gradients[static_cast<size_t>(program.bucket())];
   sum_over_ranks(program, gradients_to_sum(family, program, gradients, options),
                  {OpKind::kReduceScatter, RingOf::kGroup, is_complete && options.ranks.groups() > 1},
-                 options.ranks);
+                 options);
 }
 
 void data_parallel(ProgramFamily& family, const StepOptions& options) {
@@ -304,11 +317,11 @@ void data_parallel(ProgramFamily& family, const StepOptions& options) {
       scatter_gradients(family, program, options, true);
     } else if (options.ranks.groups() > 1) {
       sum_over_ranks(program, scattered_to_sum(family, program, options.ranks),
-                     {OpKind::kAllReduce, RingOf::kPlace}, options.ranks);
+                     {OpKind::kAllReduce, RingOf::kPlace}, options);
     }
     // The loss is last, so that it needs no message of its own where gradients are not scattered.
     summed.push_back(loss_to_sum(family, program, options.ranks));
-    sum_over_ranks(program, summed, {OpKind::kAllReduce, RingOf::kAll}, options.ranks);
+    sum_over_ranks(program, summed, {OpKind::kAllReduce, RingOf::kAll}, options);
   }
 }
 

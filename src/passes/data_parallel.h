@@ -9,7 +9,8 @@
 // (micro_batch_last) where each has a run of its own. A rank that has one micro-batch only, as at the end of an epoch, or where
 // others have one more, makes the same exchanges behind it (exchange). With sharded weights they stand in the program `update` then. A
 // gradient larger than a bucket is one of its own, and goes around in pieces. Towards the end of the layers, behind which
-// nothing hides messages, a bucket has at most half of what is left of them, down to messages of 256 KiB.
+// nothing hides messages, a bucket has at most half of what is left of them, down to messages of 256 KiB. In layer-major order
+// a bucket ends with its layer: the next one's gradients are complete a whole layer later.
 //
 // In the backward the all_reduce stands on a lane of its own, beside what lane 0 computes meanwhile; the update waits
 // for it. Where gradients are scattered and freed (ZeRO's stage 2) a `wait` in front of each bucket's exchange waits for the one

@@ -27,6 +27,17 @@ const Program& updating(const ProgramFamily& family) {
                        [](const Program& program) { return program.traits().updates; });
 }
 
+// 3 MiB of gradients a layer.
+BertConfig four_layers() {
+  BertConfig config;
+  config.vocab_size = 20'000;
+  config.hidden_size = 256;
+  config.num_hidden_layers = 4;
+  config.num_attention_heads = 4;
+  config.intermediate_size = 1024;
+  return config;
+}
+
 int64_t gradient_bytes(const ProgramFamily& family) {
   int64_t bytes = 0;
   for (const ParameterGradient& gradient : family.gradients[0])
@@ -149,13 +160,7 @@ TEST(DataParallel, SendsFullBucketsWithinTheBackward) {
 // Nothing hides the messages of the last bucket of the layers, and so it is small: the bytes of what is in a layer at most half of what is
 // left of the layers, or one tensor. What is complete behind the layers waits for no bucket of theirs.
 TEST(DataParallel, BucketsBecomeSmallerTowardsTheEndOfTheLayers) {
-  BertConfig config;
-  config.vocab_size = 20'000;
-  config.hidden_size = 256;
-  config.num_hidden_layers = 4;
-  config.num_attention_heads = 4;
-  config.intermediate_size = 1024;
-  const BertForSequenceClassification model(config);
+  const BertForSequenceClassification model(four_layers());
   for (const int64_t accumulated : {1, 2}) {
     StepOptions options = on_ranks(2, 4 << 20);
     options.gradient_accumulation_steps = accumulated;
@@ -175,6 +180,31 @@ TEST(DataParallel, BucketsBecomeSmallerTowardsTheEndOfTheLayers) {
     EXPECT_LE(buckets.back(), layers / 10);
     EXPECT_GE(buckets.back(), 1 << 19) << "no message is smaller than its latency is worth";
     EXPECT_LE(std::ssize(buckets), 9);
+  }
+}
+
+// Layer by layer the gradients of a layer are complete long before the next one's: none waits for these that is worth a message.
+TEST(DataParallel, BucketsEndWithTheirLayerInLayerOrder) {
+  const BertForSequenceClassification model(four_layers());
+  StepOptions options = on_ranks(2, 4 << 20);
+  options.gradient_accumulation_steps = 2;
+  for (const AccumulationOrder order : {AccumulationOrder::kLayer, AccumulationOrder::kMicroBatch}) {
+    options.accumulation_order = order;
+    const ProgramFamily family = build(model, options);
+    const bool is_layer_order = order == AccumulationOrder::kLayer;
+    const Program& program =
+        is_layer_order ? updating(family) : family.program(family.find(ProgramKind::kMicroBatchLast));
+    int64_t most_waiting = 0;  // bytes of a bucket that are of another layer than its last
+    for (const Node& node : program.nodes()) {
+      if (node.kind != OpKind::kAllReduce || node.region.layer < 0) continue;
+      int64_t waiting = 0;
+      for (const ValueId input : node.inputs) {
+        const bool waits = program.node(program.value(input).producer).region.layer != node.region.layer;
+        waiting += waits ? program.type(input).bytes() : 0;
+      }
+      most_waiting = std::max(most_waiting, waiting);
+    }
+    EXPECT_EQ(most_waiting < 512 << 10, is_layer_order) << most_waiting;
   }
 }
 

@@ -20,8 +20,8 @@ namespace shoehorn {
 // The seconds of a node with every count at its maximum.
 using NodeCost = std::function<double(const Program& program, const Node& node)>;
 
-// By rates of an ordinary machine: arithmetic at the rate of products, or bytes at the memory's rate, whichever takes
-// longer. What is chosen by it is the same on every machine.
+// By rates of an ordinary machine: arithmetic at the rate of products, of which attention reaches a share, or bytes at the
+// memory's rate, whichever takes longer. What is chosen by it is the same on every machine.
 double nominal_node_seconds(const Program& program, const Node& node);
 
 struct TrialOutcome {
