@@ -143,6 +143,12 @@ struct WeightRun {
   std::map<GatheredWeight, std::vector<std::pair<size_t, size_t>>> reads;  // by node and input
 };
 
+// What a weight was gathered to last, and the last run that reads it.
+struct WholeWeight {
+  ValueId value;
+  size_t last_run = 0;
+};
+
 // Puts gathers in front of the layers of one program. A weight's cast for products is made of the shard, anew for each
 // gather, so that half the bytes go around and no cast lives longer than its layer.
 class WeightGatherer {
@@ -163,10 +169,7 @@ class WeightGatherer {
 
   void gather(const std::set<GatheredWeight>& gathered) {
     const size_t old_nodes = program_.nodes().size();
-    for (size_t i = 0; i < runs_.size(); ++i) {
-      const auto ahead = static_cast<size_t>(ranks_.zero_prefetch_layers);
-      gather_run(runs_[i], runs_[i - std::min(i, ahead)].first, gathered);
-    }
+    for (size_t i = 0; i < runs_.size(); ++i) gather_run(i, gathered);
     place_before(program_, old_nodes, made_);
     drop_whole_casts();
   }
@@ -217,11 +220,20 @@ class WeightGatherer {
     return runs_.back();
   }
 
-  void gather_run(const WeightRun& run, size_t before, const std::set<GatheredWeight>& gathered) {
+  // Whether a weight is whole still: it would be gathered again as soon as it were freed, or before.
+  bool stays_whole(const GatheredWeight& weight, size_t run) const {
+    const auto known = whole_.find(weight);
+    return known != whole_.end() && run - known->second.last_run <= ahead() + 1;
+  }
+  size_t ahead() const { return static_cast<size_t>(ranks_.zero_prefetch_layers); }
+
+  void gather_run(size_t index, const std::set<GatheredWeight>& gathered) {
+    const WeightRun& run = runs_[index];
+    const size_t before = runs_[index - std::min(index, ahead())].first;
     std::map<DType, std::vector<const ShardedStorage*>> by_type;
     for (const ShardedStorage& shard : family_.shards) {
       for (const auto& [weight, reads] : run.reads) {
-        if (weight.of == &shard) by_type[weight.dtype].push_back(&shard);
+        if (weight.of == &shard && !stays_whole(weight, index)) by_type[weight.dtype].push_back(&shard);
       }
     }
     OpBuilder builder(program_);
@@ -241,9 +253,13 @@ class WeightGatherer {
         const ValueId whole = program_.node(node).outputs[i];
         program_.value(whole).role = Role::kWeight;
         program_.value(whole).name = family_.state->storage(shards[i]->whole).name;
-        for (const auto& [at, input] : run.reads.at({shards[i], dtype}))
-          program_.nodes()[at].inputs[input] = whole;
+        whole_[{shards[i], dtype}].value = whole;
       }
+    }
+    for (const auto& [weight, reads] : run.reads) {
+      WholeWeight& whole = whole_.at(weight);
+      whole.last_run = index;
+      for (const auto& [at, input] : reads) program_.nodes()[at].inputs[input] = whole.value;
     }
   }
 
@@ -282,6 +298,7 @@ class WeightGatherer {
   std::map<StorageId, GatheredWeight> weight_of_storage_;
   std::map<ValueId, GatheredWeight> weight_of_cast_;
   std::vector<WeightRun> runs_;
+  std::map<GatheredWeight, WholeWeight> whole_;
   NewNodes made_;
 };
 

@@ -6,7 +6,9 @@
 //   shard_weights   before gradients are summed: weights become shards, and with stage 2 and micro-batch
 //                   accumulation the gradients of each micro-batch
 //   gather_weights  stage 3: before a layer, forward or backward, all_gather makes its weights whole, issued
-//                   zero_prefetch_layers earlier on a lane of its own; they are freed behind their last reader. Of what
+//                   zero_prefetch_layers earlier on a lane of its own; they are freed behind their last reader. What
+//                   would be gathered again by then stays whole: the last layer between forward and backward, and
+//                   layer by layer what all micro-batches read in turns (DeepSpeed's stage3_max_reuse_distance). Of what
 //                   products read as a cast (fp16) the cast goes around, made of the shard each time
 //   gather_updated  behind the update: weights that stay whole from step to step (stages 1 and 2, and small ones)
 //                   are gathered anew; a program kAfterLoad does it behind a load
@@ -16,7 +18,8 @@
 //
 // What goes between shards and whole tensors is half a ring each (ops/ring.h). In a step a rank sends (N - 1) / N of
 // the gradients' bytes and, in stages 1 and 2, (N - 1) / N of the weights', together what data parallel sends in
-// fp32. Stage 3 sends the weights of a layer each time that it runs: at most twice, forward and backward.
+// fp32. Stage 3 sends the weights of a layer at most twice for a micro-batch, in its forward and in its backward, and in
+// layer-major order as often for all micro-batches.
 //
 // With zero_group_size only ranks in a row share, and each group has everything (PyTorch's HYBRID_SHARD): what goes between
 // shards and whole tensors stays within a group, and the parts of gradients are then added up over the groups, between the

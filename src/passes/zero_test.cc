@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -208,6 +209,37 @@ TEST(Zero, FreesWeightsBehindTheirLayer) {
   }
   for (const ShardedStorage& shard : family.shards)
     EXPECT_EQ(family.state->storage(shard.whole).type.bytes(), 0) << "nothing lies there";
+}
+
+int64_t gathers_of_layer(const Program& program, int32_t layer) {
+  return std::ranges::count_if(program.nodes(), [layer](const Node& node) {
+    return node.kind == OpKind::kAllGather && node.region.layer == layer;
+  });
+}
+
+// The head stands between the forward and the backward of the last layer, whose weights are to be gathered while it runs.
+TEST(Zero, WhatWouldBeGatheredAtOnceStaysWhole) {
+  for (const int64_t ahead : {0, 1}) {
+    StepOptions options = at_stage(3);
+    options.ranks.zero_prefetch_layers = ahead;
+    const ProgramFamily family = build(options);
+    const Program& program = program_of(family, ProgramKind::kTrainStep);
+    EXPECT_EQ(gathers_of_layer(program, 2), ahead == 0 ? 2 : 1);
+    EXPECT_EQ(gathers_of_layer(program, 1), 2);
+  }
+}
+
+// The head and the last layer take turns, a micro-batch after the other.
+TEST(Zero, LayerByLayerOneGatherServesAllMicroBatches) {
+  std::set<int64_t> gathers;
+  for (const int64_t micro_batches : {2, 3, 5}) {
+    StepOptions options = at_stage(3);
+    options.ranks.zero_prefetch_layers = 1;
+    options.gradient_accumulation_steps = micro_batches;
+    options.accumulation_order = AccumulationOrder::kLayer;
+    gathers.insert(count(program_of(build(options), ProgramKind::kTrainStep), OpKind::kAllGather));
+  }
+  EXPECT_EQ(gathers.size(), 1U) << *gathers.begin() << " to " << *gathers.rbegin();
 }
 
 TEST(Zero, KeepsSmallWeightsWhole) {

@@ -236,6 +236,33 @@ TEST(RecomputeChoice, IsWithinThreePercentOfTheOptimum) {
   }
 }
 
+// By arithmetic alone attention would cost less for a byte than the products of sequences a third as long as the model is wide.
+TEST(RecomputeChoice, KeepsAttentionWhichIsSlowerThanProducts) {
+  const auto model = model_from_json({{"model_type", "bert"},
+                                      {"vocab_size", 100},
+                                      {"hidden_size", 192},
+                                      {"num_hidden_layers", 4},
+                                      {"num_attention_heads", 3},
+                                      {"intermediate_size", 768},
+                                      {"max_position_embeddings", 64}},
+                                     "a BERT three times as wide as its sequences are long");
+  const StepOptions step;
+  const auto backend = make_backend();
+  ProgramFamily family = begin_programs(*model, RunKind::kTrain, {256, 4, 64}, {}, step);
+  StepTrial trial(family, step, *backend);
+  const std::set<std::string> chosen = choose_recompute_set(trial, {.fraction = 0.5}).names;
+  EXPECT_FALSE(chosen.empty());
+  const Program& program = trial.step();
+  const std::vector<std::string> names = forward_names(program);
+  int attention_ops = 0;
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (program.nodes()[i].kind != OpKind::kAttention) continue;
+    ++attention_ops;
+    EXPECT_FALSE(chosen.contains(names[i])) << names[i];
+  }
+  EXPECT_EQ(attention_ops, 4);
+}
+
 TEST(RecomputeChoice, NamesTheLeastBudget) {
   TrialOf of(*encoder(3), {});
   EXPECT_TRUE(
