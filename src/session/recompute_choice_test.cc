@@ -248,7 +248,8 @@ TEST(RecomputeChoice, KeepsAttentionWhichIsSlowerThanProducts) {
                                      "a BERT three times as wide as its sequences are long");
   const StepOptions step;
   const auto backend = make_backend();
-  ProgramFamily family = begin_programs(*model, RunKind::kTrain, {256, 4, 64}, {}, step);
+  constexpr BatchCapacity capacity{2048, 32, 64};
+  ProgramFamily family = begin_programs(*model, RunKind::kTrain, capacity, {}, step);
   StepTrial trial(family, step, *backend);
   const std::set<std::string> chosen = choose_recompute_set(trial, {.fraction = 0.5}).names;
   EXPECT_FALSE(chosen.empty());
