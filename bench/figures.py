@@ -116,18 +116,19 @@ def llm_c_table(machine):
     return ("GPT-2 124M, fp32", "runs / campaigns", "step, s", "llm.c", "speed; goal 5", "MiB", "llm.c"), rows
 
 
-CHARACTER_GPTS = ("character_gpt_fp32", "character_gpt_bf16")
+CHARACTER_GPTS = ("character_gpt_fp32", "character_gpt_bf16", "character_gpt_bf16_150")
 
 
 def character_gpt_table(machine):
     header = (
-        "20 steps of 64 × 256 characters", "runs / campaigns", "s", "PyTorch", "time", "MiB", "PyTorch", "memory", "validation loss",
+        "steps of 64 × 256 characters", "runs / campaigns", "s", "PyTorch", "time", "MiB", "PyTorch", "memory", "validation loss",
         "PyTorch",
     )  # fmt: skip
     rows = []
     for name in machine.names(CHARACTER_GPTS):
         found = machine.of(name)
-        row = [name.rsplit("_", 1)[1], count_runs(found, of_side("ours", "train_seconds"))]
+        output = newest(found)
+        row = [f"{output['steps']}, {output['setting']}", count_runs(found, of_side("ours", "train_seconds"))]
         for key, digits, unit in (("train_seconds", 1, 1), ("peak_bytes", 0, MIB)):
             row += [middle(found, of_side(side, key), digits, unit) for side in ("ours", "theirs")]
             row.append(times(found, of_side("ours", key), of_side("theirs", key)))

@@ -93,7 +93,7 @@ def example_output(name):
         return compared(2.0, 1.0)
     if name.startswith("character_gpt_"):
         run = {"train_seconds": 2.0, "peak_bytes": 2**20, "eval_loss": 2.5}
-        return {"runs": {side: [run] for side in ("ours", "theirs")}}
+        return {"setting": name.split("_")[2], "steps": 20, "runs": {side: [run] for side in ("ours", "theirs")}}
     if name.startswith("llm_c_"):
         run = {"step_seconds": [1.0, 2.0, 3.0], "peak_bytes": 2**20}
         return {"runs": {side: [run] for side in ("ours", "theirs")}}
