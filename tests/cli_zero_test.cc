@@ -175,7 +175,7 @@ TEST_F(CliZero, RanksGatherAsThePlanSays) {
       "--output_dir",
       output().string(),
       "--config_overrides",
-      "n_layer=2,n_head=2,n_embd=256,n_positions=32,vocab_size=270,bos_token_id=0,eos_token_id=0"};
+      "n_layer=4,n_head=2,n_embd=256,n_positions=32,vocab_size=270,bos_token_id=0,eos_token_id=0"};
   const std::vector<std::string> link = {"--link_bandwidth", "0.5", "--link_latency", "100"};
   const auto planned = [&](const std::vector<std::string>& more) {
     const ProgramRun planned =

@@ -276,6 +276,12 @@ LaunchEnd run_once(const LaunchedRun& run, const std::string& hosts, const std::
   if (end.has_lost_a_rank)
     fmt::print(stderr,
                "error: [ranks] expected all to finish, got the end of one before, which was killed\n");
+  if (end.was_stuck) {
+    fmt::print(
+        stderr,
+        "error: [mpirun] expected its end with that of its ranks, got none within {:g} s: it was killed\n",
+        kSecondsAlone);
+  }
   return end;
 }
 

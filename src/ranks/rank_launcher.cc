@@ -50,7 +50,11 @@ class HeldSignals {
   ~HeldSignals() { release(); }
 
   void release() const { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  int wait() const { return sigwaitinfo(&held_, nullptr); }
+  // The next one; -1 if there is none soon.
+  int wait() const {
+    const timespec soon{.tv_sec = 0, .tv_nsec = 250'000'000};
+    return sigtimedwait(&held_, nullptr, &soon);
+  }
 
  private:
   sigset_t held_{};
@@ -84,6 +88,21 @@ pid_t parent_of(const fs::path& process) {
   char state = 0;
   int parent = 0;
   return std::sscanf(line.c_str() + end + 1, " %c %d", &state, &parent) == 2 && state != 'Z' ? parent : 0;
+}
+
+// Whether a process has a child that runs; true where the kernel does not say.
+bool has_running_child(pid_t process) {
+  const fs::path all("/proc");
+  std::error_code absent;
+  bool is_told = false;
+  for (const auto& thread : fs::directory_iterator(all / std::to_string(process) / "task", absent)) {
+    std::ifstream children(thread.path() / "children");
+    is_told = is_told || children.is_open();
+    for (pid_t child = 0; children >> child;) {
+      if (parent_of(all / std::to_string(child)) > 0) return true;
+    }
+  }
+  return !is_told;
 }
 
 // A file in memory, of this process, that processes below it find by its path.
@@ -132,6 +151,26 @@ class PassedOn {
   Clock::time_point last_;
 };
 
+// Whether all children of a launcher have ended for so long.
+class LeftAlone {
+ public:
+  explicit LeftAlone(double seconds) : seconds_(seconds) {}
+
+  bool look(pid_t launcher) {
+    const auto now = Clock::now();
+    if (has_running_child(launcher)) {
+      has_had_child_ = true;
+      last_child_ = now;
+    }
+    return has_had_child_ && std::chrono::duration<double>(now - last_child_).count() >= seconds_;
+  }
+
+ private:
+  double seconds_;
+  bool has_had_child_ = false;
+  Clock::time_point last_child_;
+};
+
 }  // namespace
 
 int LaunchEnd::shell_code() const {
@@ -166,7 +205,7 @@ void tell_success() {
   if (path != nullptr) std::ofstream(path) << "finished\n";
 }
 
-LaunchEnd run_launcher(const std::vector<std::string>& words, Success success) {
+LaunchEnd run_launcher(const std::vector<std::string>& words, Success success, double seconds_alone) {
   CHECK(!words.empty(), "no program is named");
   const SuccessFile success_file(success);
   setenv(kLauncherVariable, std::to_string(getpid()).c_str(), 1);
@@ -182,6 +221,7 @@ LaunchEnd run_launcher(const std::vector<std::string>& words, Success success) {
   setpgid(child, child);  // whoever comes first
   LaunchEnd end;
   PassedOn passed_on;
+  LeftAlone left_alone(seconds_alone);
   for (;;) {
     int status = 0;
     const pid_t ended = waitpid(child, &status, WNOHANG);
@@ -195,6 +235,10 @@ LaunchEnd run_launcher(const std::vector<std::string>& words, Success success) {
       throw system_error("[{}] expected its end, got: {}", words[0], std::strerror(errno));
     const int signal = signals.wait();
     if (signal > 0 && signal != SIGCHLD) passed_on.take(signal, child, end);
+    if (!end.was_stuck && left_alone.look(child)) {
+      end.was_stuck = true;
+      kill(child, SIGKILL);
+    }
   }
 }
 

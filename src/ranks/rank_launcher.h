@@ -33,16 +33,22 @@ struct LaunchEnd {
   int exit_code = 0;             // mpirun's; 128 + signal if a signal ended it
   int stop_signal = 0;           // the first one that was passed on; 0 if there was none
   bool has_lost_a_rank = false;  // mpirun's exit code was 0, and no rank told of success; exit_code is 1
+  bool was_stuck = false;        // mpirun was killed, for it had no child any more and did not end
 
   // What a shell is told: 130, 143 or 129 of a run that was stopped and did not fail.
   int shell_code() const;
 };
 
+// How long mpirun may run on when its children have ended. Open MPI 4.1 waits several times its kill timeout. With PMIx 4.2 it may wait for
+// itself for ever, for a lock in PMIx_server_finalize: seen once in some hundreds of runs of which a rank was killed as it started.
+inline constexpr double kSecondsAlone = 30;
+
 // Starts the program `words` and waits for its end; SIGINT, SIGTERM and SIGHUP that come meanwhile go to the ranks on this
 // host (processes of this program below it), or as kPassedOnSignal to mpirun where there is none. The second goes to mpirun too. A signal that is ignored stays ignored. The program is in a process group of its own, so that Ctrl-C of a
 // terminal comes here alone, has no terminal as its input, and is ended where this process is killed. SystemError if it
 // cannot be started.
-LaunchEnd run_launcher(const std::vector<std::string>& words, Success success = Success::kIsExitCode);
+LaunchEnd run_launcher(const std::vector<std::string>& words, Success success = Success::kIsExitCode,
+                       double seconds_alone = kSecondsAlone);
 
 // Of the first rank, at a good end: tells the launcher if it asks.
 void tell_success();

@@ -50,6 +50,19 @@ TEST(RankLauncher, AsksForSuccess) {
   EXPECT_EQ(run_launcher(shell("test -z \"$SHOEHORN_LAUNCH_SUCCESS\"")).exit_code, 0) << "nobody asks";
 }
 
+// A mpirun that does not end when its ranks have is killed; with one of them, or before the first, it is waited for. A rank that it does
+// not collect has ended, too.
+TEST(RankLauncher, EndsAProgramThatOutlivesItsChildren) {
+  const LaunchEnd stuck = run_launcher(shell("sleep 0.8 & exec sleep 20"), Success::kIsExitCode, 0.3);
+  EXPECT_TRUE(stuck.was_stuck);
+  EXPECT_EQ(stuck.shell_code(), 137);
+  for (const char* script : {"sleep 1 & wait", "exec sleep 1"}) {
+    const LaunchEnd end = run_launcher(shell(script), Success::kIsExitCode, 0.3);
+    EXPECT_FALSE(end.was_stuck) << script;
+    EXPECT_EQ(end.exit_code, 0) << script;
+  }
+}
+
 // A child process that runs run_launcher() and ends with `exit_code` of it, or with 99 if no SIGTERM was passed on.
 class LauncherProcess {
  public:
