@@ -91,12 +91,11 @@ def llm_c(sequence_length):
     return Entry(f"llm_c_{sequence_length}", command, 2, 3, ("build/shoehorn", "llm_c"), exits=(0, 1))
 
 
-def character_gpt(setting, steps=20):
+def character_gpt(setting, steps=20, suffix="", **more):
     flags = "--bf16 " if setting == "bf16" else ""
     command = f"bench/compare_character_gpt.py {flags}--steps {steps} --repeats 1 --json - {TEXTS[0]}"
-    name = f"character_gpt_{setting}" if steps == 20 else f"character_gpt_{setting}_{steps}"
-    most_runs = 100 if steps == 20 else 1
-    return Entry(name, command, 12 * steps // 20, 6, ("build/shoehorn", "peers", "texts"), most_runs=most_runs, exits=(0, 1))
+    name = f"character_gpt_{setting}{suffix}"
+    return Entry(name, command, 12 * steps // 20, 6, ("build/shoehorn", "peers", "texts"), exits=(0, 1), **more)
 
 
 def vocabulary_loss(setting):
@@ -210,7 +209,7 @@ ENTRIES = [
     llm_c(256),
     character_gpt("fp32"),
     character_gpt("bf16"),
-    character_gpt("bf16", steps=150),
+    character_gpt("bf16", steps=150, suffix="_150", most_runs=1),
     *(vocabulary_loss(setting) for setting in ("fp32", "fp32_frozen", "bf16", "bf16_frozen")),
     *(ladder(rung) for rung in LADDER_OF_THE_GUIDES),
     *(ladder(rung) for rung in LADDER_BESIDE),

@@ -61,16 +61,15 @@ using Bucket = std::vector<Summed>;
 // Below which a message takes about as long as its latency, on the links of hosts.
 constexpr int64_t kLeastPieceBytes = int64_t{256} << 10;
 
-// Complete with the backward only, so that nothing is left to hide its messages: gradients of embeddings, and the loss.
-bool is_late(const Program& program, const Summed& one) {
-  const NodeId producer = program.value(one.ring.value).producer;
-  return one.gradient == nullptr || !producer.valid() || program.node(producer).region.layer < 0;
-}
-
 // The layer whose gradient it is; -1 for none.
 int32_t layer_of(const Program& program, const Summed& one) {
   const NodeId producer = program.value(one.ring.value).producer;
   return producer.valid() ? program.node(producer).region.layer : -1;
+}
+
+// Complete with the backward only, so that nothing is left to hide its messages: gradients of embeddings, and the loss.
+bool is_late(const Program& program, const Summed& one) {
+  return one.gradient == nullptr || layer_of(program, one) < 0;
 }
 
 // How many of those to be summed, in their order, are in each bucket. Nothing behind the layers hides their last messages, and so

@@ -38,6 +38,12 @@ BertConfig four_layers() {
   return config;
 }
 
+// The program in whose backward gradients go around.
+const Program& exchanging(const ProgramFamily& family) {
+  const ProgramId last = family.find(ProgramKind::kMicroBatchLast);
+  return last.valid() ? family.program(last) : updating(family);
+}
+
 int64_t gradient_bytes(const ProgramFamily& family) {
   int64_t bytes = 0;
   for (const ParameterGradient& gradient : family.gradients[0])
@@ -165,8 +171,7 @@ TEST(DataParallel, BucketsBecomeSmallerTowardsTheEndOfTheLayers) {
     StepOptions options = on_ranks(2, 4 << 20);
     options.gradient_accumulation_steps = accumulated;
     const ProgramFamily family = build(model, options);
-    const Program& program =
-        accumulated == 1 ? updating(family) : family.program(family.find(ProgramKind::kMicroBatchLast));
+    const Program& program = exchanging(family);
     std::vector<int64_t> buckets;  // bytes of those of the layers
     for (const Node& node : program.nodes()) {
       if (node.kind != OpKind::kAllReduce || node.region.layer < 0) continue;
@@ -191,9 +196,7 @@ TEST(DataParallel, BucketsEndWithTheirLayerInLayerOrder) {
   for (const AccumulationOrder order : {AccumulationOrder::kLayer, AccumulationOrder::kMicroBatch}) {
     options.accumulation_order = order;
     const ProgramFamily family = build(model, options);
-    const bool is_layer_order = order == AccumulationOrder::kLayer;
-    const Program& program =
-        is_layer_order ? updating(family) : family.program(family.find(ProgramKind::kMicroBatchLast));
+    const Program& program = exchanging(family);
     int64_t most_waiting = 0;  // bytes of a bucket that are of another layer than its last
     for (const Node& node : program.nodes()) {
       if (node.kind != OpKind::kAllReduce || node.region.layer < 0) continue;
@@ -204,7 +207,7 @@ TEST(DataParallel, BucketsEndWithTheirLayerInLayerOrder) {
       }
       most_waiting = std::max(most_waiting, waiting);
     }
-    EXPECT_EQ(most_waiting < 512 << 10, is_layer_order) << most_waiting;
+    EXPECT_EQ(most_waiting < 512 << 10, order == AccumulationOrder::kLayer) << most_waiting;
   }
 }
 

@@ -22,6 +22,7 @@
 
 #include "base/child_process.h"
 #include "base/error.h"
+#include "base/process.h"
 #include "base/stop_request.h"
 
 namespace shoehorn {
@@ -92,14 +93,13 @@ pid_t parent_of(const fs::path& process) {
 
 // Whether a process has a child that runs; true where the kernel does not say.
 bool has_running_child(pid_t process) {
-  const fs::path all("/proc");
   std::error_code absent;
   bool is_told = false;
-  for (const auto& thread : fs::directory_iterator(all / std::to_string(process) / "task", absent)) {
+  for (const auto& thread : fs::directory_iterator(fmt::format("/proc/{}/task", process), absent)) {
     std::ifstream children(thread.path() / "children");
     is_told = is_told || children.is_open();
     for (pid_t child = 0; children >> child;) {
-      if (parent_of(all / std::to_string(child)) > 0) return true;
+      if (is_process_running(child)) return true;
     }
   }
   return !is_told;

@@ -50,10 +50,10 @@ std::unique_ptr<Model> decoder(int64_t layers) {
 
 // A step to try settings on.
 struct TrialOf {
-  TrialOf(const Model& model, const StepOptions& step)
+  TrialOf(const Model& model, const StepOptions& step, const BatchCapacity& capacity = kCapacity)
       : options(step),
         backend(make_backend()),
-        family(begin_programs(model, RunKind::kTrain, kCapacity, {}, options)),
+        family(begin_programs(model, RunKind::kTrain, capacity, {}, options)),
         trial(family, options, *backend) {}
 
   StepOptions options;
@@ -246,14 +246,10 @@ TEST(RecomputeChoice, KeepsAttentionWhichIsSlowerThanProducts) {
                                       {"intermediate_size", 768},
                                       {"max_position_embeddings", 64}},
                                      "a BERT three times as wide as its sequences are long");
-  const StepOptions step;
-  const auto backend = make_backend();
-  constexpr BatchCapacity capacity{2048, 32, 64};
-  ProgramFamily family = begin_programs(*model, RunKind::kTrain, capacity, {}, step);
-  StepTrial trial(family, step, *backend);
-  const std::set<std::string> chosen = choose_recompute_set(trial, {.fraction = 0.5}).names;
+  TrialOf of(*model, {}, {2048, 32, 64});
+  const std::set<std::string> chosen = choose_recompute_set(of.trial, {.fraction = 0.5}).names;
   EXPECT_FALSE(chosen.empty());
-  const Program& program = trial.step();
+  const Program& program = of.trial.step();
   const std::vector<std::string> names = forward_names(program);
   int attention_ops = 0;
   for (size_t i = 0; i < names.size(); ++i) {
