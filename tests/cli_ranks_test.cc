@@ -167,6 +167,46 @@ TEST_F(CliRanks, BenchStepTimesThePlannedStep) {
   EXPECT_EQ(shown.output.find(heading), shown.output.rfind(heading)) << "one rank tells";
 }
 
+// Each file of texts is tokenized once into the user's cache, for all ranks and all later runs, and `plan` knows it. What is
+// trained is what tokens in memory give.
+TEST_F(CliRanks, KeepTokenizedTextsInTheUsersCache) {
+  const fs::path data_sets = path("user_cache") / "shoehorn" / "data_sets";
+  const std::vector<std::string> words =
+      train_words({"--max_steps", "2", "--validation_file", path("validation.csv").string(),
+                   "--overwrite_output_dir", "--log_level_replica", "info"});
+  const auto train = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all = words;
+    all.insert(all.end(), more.begin(), more.end());
+    const ProgramRun three = run(on_ranks(3, all));
+    EXPECT_EQ(three.exit_code, 0) << three.error;
+    return three.output;
+  };
+  const std::string in_memory = train({"--dataset_cache", "none"});
+  EXPECT_FALSE(contains(in_memory, "are read from")) << in_memory;
+  EXPECT_FALSE(path_exists(data_sets));
+  const std::string weights = read_text_file(output() / "model.safetensors");
+  std::vector<std::string> written;
+  for (int i = 0; i < 2; ++i) {
+    const std::string text = train({});
+    for (const char* rank :
+         {"train.csv: tokenized samples are read from ", "rank 2: train.csv: tokenized samples"})
+      EXPECT_TRUE(contains(text, rank)) << text;
+    EXPECT_EQ(read_text_file(output() / "model.safetensors"), weights);
+    const std::vector<std::string> found = list_directory(data_sets);
+    EXPECT_EQ(found.size(), 2U) << fmt::format("{}", fmt::join(found, " "));
+    if (i > 0) {
+      EXPECT_EQ(found, written);
+    }
+    written = found;
+  }
+  std::vector<std::string> plan = words;
+  plan[0] = "plan";
+  plan.insert(plan.end(), {"--world_size", "3"});
+  const ProgramRun planned = run(plan);
+  EXPECT_EQ(planned.exit_code, 0) << planned.error;
+  EXPECT_TRUE(contains(planned.output, data_sets.string())) << planned.output;
+}
+
 // The first rank makes the cache anew, and the others read what it made.
 TEST_F(CliRanks, OverwriteACacheOnce) {
   for (const bool overwrites : {false, true}) {

@@ -176,13 +176,15 @@ std::vector<ArgumentSpec> supported() {
        .field = &Args::dataset_cache,
        .resume = kIrrelevant,
        .value = "DIR",
-       .help = "directory that keeps tokenized data, which are then read from there and not held in memory"},
+       .help =
+           "directory that keeps tokenized data, which are then read from there and not held in memory; several ranks "
+           "have one in the user's cache unless it is none"},
       {.name = "overwrite_cache",
        .group = kData,
        .read_by = kReadByTrain | kReadByPlan | kReadByEval,
        .field = &Args::overwrite_cache,
        .resume = kIrrelevant,
-       .help = "tokenize again what dataset_cache has; without a cache that is always done"},
+       .help = "tokenize again what the dataset_cache has; without one that is always done"},
       {.name = "max_train_samples",
        .group = kData,
        .read_by = kReadByTrain | kReadByPlan,

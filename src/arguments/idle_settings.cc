@@ -75,7 +75,9 @@ std::vector<std::string> notices_of_idle_settings(const ParsedArguments& parsed,
              "load_best_model_at_end is false, and nothing else asks for the best model");
   idle.check(args.gradient_checkpointing, {"gradient_checkpointing_kwargs"},
              "gradient_checkpointing is false");
-  idle.check(!args.dataset_cache.empty(), {"overwrite_cache"}, "dataset_cache is not set");
+  idle.check(args.dataset_cache != kNoDatasetCache && (args.world_size > 1 || !args.dataset_cache.empty()),
+             {"overwrite_cache"},
+             args.dataset_cache.empty() ? "dataset_cache is not set" : "dataset_cache is none");
   idle.check(args.world_size > 1, {"ddp_bucket_cap_mb", "log_level_replica"}, "there is one rank");
   idle.check(args.world_size > 1, {"parallel_mode"}, "there is one rank");
   idle.check(args.world_size > 1, {"local_sgd_steps", "ranks_per_host"}, "there is one rank");

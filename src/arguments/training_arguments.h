@@ -30,6 +30,8 @@ namespace shoehorn {
 using KwargValue = std::variant<bool, int64_t, double, std::string>;
 using Kwargs = std::map<std::string, KwargValue>;
 
+inline constexpr const char* kNoDatasetCache = "none";  // of TrainingArguments::dataset_cache
+
 struct TrainingArguments {
   // Model and task.
   std::string model_name_or_path = {};
@@ -62,7 +64,9 @@ struct TrainingArguments {
   std::string id_column = {};  // carried to the predictions; empty: their index
   int64_t max_seq_length = 128;
   bool pad_to_max_length = false;
-  std::string dataset_cache = {};  // a directory for tokenized data; empty: they are held in memory
+  // A directory for tokenized data. Empty: those of one rank are held in memory, those of several are in the user's cache.
+  // kNoDatasetCache: they are held in memory.
+  std::string dataset_cache = {};
   bool overwrite_cache = false;
   std::optional<int64_t> max_train_samples = {};
   std::optional<int64_t> max_eval_samples = {};

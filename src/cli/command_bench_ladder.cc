@@ -12,6 +12,7 @@
 #include "cli/stopped_bench.h"
 #include "exec/backend/thread_count.h"
 #include "io/file.h"
+#include "io/user_cache.h"
 #include "lab/ladder.h"
 #include "lab/ladder_page.h"
 #include "lab/ladder_text.h"
@@ -90,18 +91,10 @@ const std::vector<ArgumentSpec>& bench_ladder_rows() {
 }
 
 std::filesystem::path find_python(const std::string& given) {
-  const auto variable = [](const char* name) {
-    const char* value = std::getenv(name);
-    return std::string(value == nullptr ? "" : value);
-  };
   std::filesystem::path python = given;
-  if (python.empty()) python = variable("SHOEHORN_PEERS_PYTHON");
-  if (python.empty()) {
-    const std::string cache = variable("XDG_CACHE_HOME");
-    python =
-        (cache.empty() ? std::filesystem::path(variable("HOME")) / ".cache" : std::filesystem::path(cache)) /
-        "shoehorn/peers/bin/python";
-  }
+  if (const char* named = std::getenv("SHOEHORN_PEERS_PYTHON"); python.empty() && named != nullptr)
+    python = named;
+  if (python.empty()) python = user_cache_directory("peers") / "bin/python";
   if (!path_exists(python)) {
     throw user_error(
         "[--python] expected a Python with transformers, got nothing at {}; bench/peers/setup.sh makes one",

@@ -62,16 +62,19 @@ int evaluate_model(const ParsedArguments& parsed, TrainingArguments args,
   const Metrics metrics = with_kept_text("no results are written", [&] {
     Dataset data;
     const TrainedSettings trained = read_trained_settings(source);
-    if (is_language_model(*source.model)) {
-      notices = take_trained_block(args, trained);
-      data = load_evaluation_texts(args, source, trained.columns, *tokenizer, summary, notices);
-    } else {
-      args.task = kTextClassification;
-      notices = take_trained_length(args, trained, parsed.sets("max_seq_length"));
-      notices += fit_max_seq_length(args, *source.model, tokenizer.get(), parsed.sets("max_seq_length"));
-      data = load_evaluation_labels(args, source, trained.columns, *tokenizer, notices);
-      notices += notice_of_training_weights(parsed, trained);
-    }
+    const std::string hint = load_on_ranks(args, ranks.get(), [&] {
+      if (is_language_model(*source.model)) {
+        notices = take_trained_block(args, trained);
+        data = load_evaluation_texts(args, source, trained.columns, *tokenizer, summary, notices);
+      } else {
+        args.task = kTextClassification;
+        notices = take_trained_length(args, trained, parsed.sets("max_seq_length"));
+        notices += fit_max_seq_length(args, *source.model, tokenizer.get(), parsed.sets("max_seq_length"));
+        data = load_evaluation_labels(args, source, trained.columns, *tokenizer, notices);
+        notices += notice_of_training_weights(parsed, trained);
+      }
+    });
+    notices += hint;
     print_text(args, fmt::format("{}{}{}\n", summary, notices, describe(thread_count())));
     TrainerOptions options;
     options.weights = source.directory;

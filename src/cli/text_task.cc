@@ -13,6 +13,7 @@
 #include "io/file.h"
 #include "io/model_directory.h"
 #include "model/task.h"
+#include "ranks/agreement.h"
 #include "ranks/main_rank_work.h"
 #include "train/data_description.h"
 #include "train/language_data.h"
@@ -177,7 +178,8 @@ Dataset load_evaluation_labels(const TrainingArguments& args, const ModelSource&
   const LoadingProgress progress(args);
   options.on_rows_read = progress.of_rows_read();
   options.on_progress = progress.of_rows();
-  DatasetCacheOptions cache = cache_options_of(args, list_companions(source.tokenizer()));
+  DatasetCacheOptions cache =
+      cache_options_of(args, files, list_companions(source.tokenizer()), args.max_seq_length);
   cache.on_progress = progress.of_cache();
   const LoadedDataset data = load_dataset(files, tokenizer, args.max_seq_length, options, cache);
   const std::vector<int64_t> counts = class_counts(data.dataset, data.labels, progress.of_labels());
@@ -254,7 +256,8 @@ void load_classification_task(TrainingArguments& args, const ModelSource& source
   const LoadingProgress progress(args);
   options.on_rows_read = progress.of_rows_read();
   options.on_progress = progress.of_rows();
-  DatasetCacheOptions cache = cache_options_of(args, list_companions(source.tokenizer()));
+  DatasetCacheOptions cache =
+      cache_options_of(args, files, list_companions(source.tokenizer()), args.max_seq_length);
   cache.on_progress = progress.of_cache();
   LoadedDataset train = load_dataset(files, tokenizer, args.max_seq_length, options, cache);
   if (is_split)
@@ -337,20 +340,36 @@ std::string hint_at_dataset_cache(int32_t ranks, double loading_seconds) {
       ranks, format_seconds(loading_seconds));
 }
 
+std::string load_on_ranks(TrainingArguments& args, Communicator* ranks, const std::function<void()>& load) {
+  if (ranks == nullptr) {
+    load();
+    return {};
+  }
+  // Of hosts that share no files one may have a cache and another none.
+  const std::vector<bool> have_cache = gather_values(*ranks, !dataset_cache_of(args).empty());
+  if (std::ranges::none_of(have_cache, [](bool one) { return one; })) {
+    const double begin = now_seconds();
+    load();
+    return hint_at_dataset_cache(ranks->size(), now_seconds() - begin);
+  }
+  bool is_loaded = false;
+  work_on_main_rank(*ranks, [&] {
+    load();
+    is_loaded = true;
+  });
+  if (is_loaded) return {};
+  const bool overwrites = std::exchange(args.overwrite_cache, false);
+  load();
+  args.overwrite_cache = overwrites;
+  return {};
+}
+
 TextTask load_text_task(TrainingArguments& args, ModelSource& source, bool gives_length,
                         Communicator* ranks) {
-  if (ranks == nullptr || args.dataset_cache.empty()) {
-    const double begin = now_seconds();
-    TextTask task = load_own_task(args, source, gives_length);
-    if (ranks != nullptr) task.notices += hint_at_dataset_cache(ranks->size(), now_seconds() - begin);
-    return task;
-  }
-  std::optional<TextTask> made;
-  work_on_main_rank(*ranks, [&] { made = load_own_task(args, source, gives_length); });
-  if (made) return *std::move(made);
-  const bool overwrites = std::exchange(args.overwrite_cache, false);
-  TextTask task = load_own_task(args, source, gives_length);
-  args.overwrite_cache = overwrites;
+  TextTask task;
+  const std::string hint =
+      load_on_ranks(args, ranks, [&] { task = load_own_task(args, source, gives_length); });
+  task.notices += hint;
   return task;
 }
 

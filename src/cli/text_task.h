@@ -1,6 +1,7 @@
 // Loads the tokenizer and the texts that a command's arguments name.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -32,9 +33,13 @@ struct TextTask {
 // the files become blocks (train/language_data.h), and --max_seq_length the size of a block. UserError for a training
 // file without a tokenizer: a named size has none.
 //
-// `ranks` that load it together, null for one: files of tokenized texts (--dataset_cache) are made by the first, and read by all.
+// `ranks`: as load_on_ranks takes them.
 TextTask load_text_task(TrainingArguments& args, ModelSource& source, bool gives_length,
                         Communicator* ranks = nullptr);
+
+// Calls load(), which reads texts, once on each of `ranks`, null for one: where tokenized texts are kept in files
+// (dataset_cache_of) first on the first rank, which makes them, then on the others, which read them. Returns a notice or nothing.
+std::string load_on_ranks(TrainingArguments& args, Communicator* ranks, const std::function<void()>& load);
 
 // A line for people, where several ranks have each read all texts and that took long.
 std::string hint_at_dataset_cache(int32_t ranks, double loading_seconds);

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cstdlib>
 #include <span>
 #include <utility>
 
@@ -10,6 +9,7 @@
 #include "base/error.h"
 #include "io/file.h"
 #include "io/json_file.h"
+#include "io/user_cache.h"
 
 namespace shoehorn {
 
@@ -25,13 +25,7 @@ std::string hash_of(const nlohmann::json& json) {
 }  // namespace
 
 std::filesystem::path cached_json_path(const std::string& folder, const nlohmann::json& key) {
-  const auto variable = [](const char* name) {
-    const char* value = std::getenv(name);
-    return std::filesystem::path(value == nullptr ? "" : value);
-  };
-  std::filesystem::path cache = variable("XDG_CACHE_HOME");
-  if (cache.empty()) cache = variable("HOME") / ".cache";
-  return cache / "shoehorn" / folder / (hash_of(key) + ".json");
+  return user_cache_directory(folder) / (hash_of(key) + ".json");
 }
 
 void save_cached_json(const std::filesystem::path& path, nlohmann::json content) {

@@ -57,7 +57,7 @@ LoadedTexts load_files(const TrainingArguments& args, const LanguageReader& read
   options.memory_budget_bytes = args.memory_budget;
   options.on_progress = reader.on_progress;
   const TokenizeFunction tokenize = tokenize_with(reader.tokenizer, kNoTruncation, thread_count().threads);
-  DatasetCacheOptions cache = cache_options_of(args, reader.tokenizer_files, kNoTruncation);
+  DatasetCacheOptions cache = cache_options_of(args, files, reader.tokenizer_files, kNoTruncation);
   cache.on_progress = reader.on_cache_progress;
   LoadedTexts loaded = cache.directory.empty() ? load_texts(files, tokenize, options)
                                                : load_cached_texts(files, tokenize, options, cache);

@@ -7,10 +7,13 @@
 #include <span>
 
 #include "base/content_hash.h"
+#include "base/error.h"
 #include "data/part_source.h"
 #include "exec/backend/thread_count.h"
 #include "io/file.h"
+#include "io/input_stream.h"
 #include "io/model_directory.h"
+#include "io/user_cache.h"
 
 namespace shoehorn {
 
@@ -42,10 +45,26 @@ LoadedDataset load_dataset(const DataFiles& files, const Tokenizer& tokenizer, i
                              cache);
 }
 
-DatasetCacheOptions cache_options_of(const TrainingArguments& args,
+std::filesystem::path dataset_cache_of(const TrainingArguments& args) {
+  if (args.dataset_cache == kNoDatasetCache) return {};
+  if (!args.dataset_cache.empty()) return args.dataset_cache;
+  if (args.world_size == 1) return {};
+  std::filesystem::path directory = user_cache_directory("data_sets");
+  try {
+    ensure_writable_directory(directory);
+  } catch (const UserError&) {
+    return {};
+  } catch (const SystemError&) {
+    return {};
+  }
+  return directory;
+}
+
+DatasetCacheOptions cache_options_of(const TrainingArguments& args, const DataFiles& texts,
                                      const std::vector<std::filesystem::path>& tokenizer_files,
                                      int64_t max_length) {
-  DatasetCacheOptions cache{.directory = args.dataset_cache, .overwrite = args.overwrite_cache};
+  if (args.dataset_cache.empty() && std::ranges::any_of(texts.paths(), is_standard_input)) return {};
+  DatasetCacheOptions cache{.directory = dataset_cache_of(args), .overwrite = args.overwrite_cache};
   if (cache.directory.empty()) return cache;
   ContentHash hash;
   for (const std::filesystem::path& file : tokenizer_files) {

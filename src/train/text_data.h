@@ -25,15 +25,15 @@ LoadedDataset load_dataset(const DataFiles& files, const Tokenizer& tokenizer, i
 LoadedDataset load_dataset(const DataFiles& files, const Tokenizer& tokenizer, int64_t max_length,
                            const LoadOptions& options, const DatasetCacheOptions& cache);
 
-// The cache that the arguments name, for a tokenizer of these files, whose content it reads, and which cuts texts to
-// `max_length` tokens (of the classifiers' texts max_seq_length).
-DatasetCacheOptions cache_options_of(const TrainingArguments& args,
+// Where tokenized texts are kept: the directory that the arguments name, or of several ranks, which would each hold them all,
+// "data_sets" in the user's cache, if that can be written. Empty: in memory.
+std::filesystem::path dataset_cache_of(const TrainingArguments& args);
+
+// That cache for a tokenizer of these files, whose content it reads, and which cuts texts to `max_length` tokens. Standard
+// input goes to none that is not named.
+DatasetCacheOptions cache_options_of(const TrainingArguments& args, const DataFiles& texts,
                                      const std::vector<std::filesystem::path>& tokenizer_files,
                                      int64_t max_length);
-inline DatasetCacheOptions cache_options_of(const TrainingArguments& args,
-                                            const std::vector<std::filesystem::path>& tokenizer_files) {
-  return cache_options_of(args, tokenizer_files, args.max_seq_length);
-}
 
 // Options of load_dataset from the arguments: the columns' names, and the memory.
 LoadOptions load_options_of(const TrainingArguments& args);

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 
+#include "io/file.h"
 #include "io/test_directory.h"
 
 namespace shoehorn {
@@ -45,6 +47,31 @@ TEST(TextData, LoadsAFileByATokenizer) {
                                                 *tokenizer, 6, {.max_samples = 1, .labels = &train.labels});
   ASSERT_EQ(validation.dataset.size(), 1);
   EXPECT_EQ(validation.dataset.class_label(0), 1);
+}
+
+// One rank has its tokens in memory; several keep them once for all, where the user's cache can be written.
+TEST(TextData, SeveralRanksHaveACache) {
+  const TestDirectory directory;
+  setenv("XDG_CACHE_HOME", directory.path().c_str(), 1);
+  const std::filesystem::path own = directory.path() / "shoehorn" / "data_sets";
+  TrainingArguments args;
+  EXPECT_EQ(dataset_cache_of(args), "");
+  EXPECT_FALSE(path_exists(own));
+  args.world_size = 2;
+  EXPECT_EQ(dataset_cache_of(args), own);
+  const DataFiles standard_input(std::filesystem::path("-"));
+  const DataFiles file(directory.write("a.csv", "text,label\nstat,up\n"));
+  EXPECT_EQ(cache_options_of(args, file, {}, 8).directory, own);
+  EXPECT_EQ(cache_options_of(args, standard_input, {}, 8).directory, "") << "it is read once";
+  args.dataset_cache = "named";
+  EXPECT_EQ(dataset_cache_of(args), "named");
+  EXPECT_EQ(cache_options_of(args, standard_input, {}, 8).directory, "named") << "refused when it is read";
+  args.dataset_cache = "none";
+  EXPECT_EQ(dataset_cache_of(args), "");
+  args.dataset_cache = "";
+  setenv("XDG_CACHE_HOME", "/proc", 1);
+  EXPECT_EQ(dataset_cache_of(args), "") << "cannot be written";
+  unsetenv("XDG_CACHE_HOME");
 }
 
 TEST(TextData, ColumnsComeFromTheArguments) {

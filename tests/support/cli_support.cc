@@ -165,9 +165,14 @@ std::string long_labelled_csv(int64_t thousands, uint32_t seed, const LabelNames
 }
 
 CliTest::CliTest() {
+  setenv("XDG_CACHE_HOME", path("user_cache").c_str(), 1);
   std::filesystem::copy(small_model(), model());
   directory_.write("train.csv", labelled_csv(48, 1));
   directory_.write("validation.csv", labelled_csv(24, 2));
+}
+
+CliTest::~CliTest() {
+  unsetenv("XDG_CACHE_HOME");
 }
 
 void CliTest::TearDown() {

@@ -69,7 +69,8 @@ std::string long_labelled_csv(int64_t thousands, uint32_t seed, const LabelNames
 
 class CliTest : public testing::Test {
  protected:
-  CliTest();
+  CliTest();  // the user's cache is the test's own
+  ~CliTest() override;
 
   void TearDown() override;
 
