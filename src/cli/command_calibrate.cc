@@ -36,7 +36,7 @@ const std::vector<ArgumentSpec>& calibrate_option_rows() {
       {.name = "max_seconds",
        .kind = kNumber,
        .standard = 50.0,
-       .help = "no further shapes are begun after these"},
+       .help = "shapes are timed again and again until these are over; none is begun after them"},
   };
   return rows;
 }

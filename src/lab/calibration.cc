@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cmath>
 #include <map>
@@ -196,8 +195,9 @@ bool is_disturbed(const MachineClock& clock) {
   return clock.error > kDisturbed;
 }
 
-// Of all times over the steps the two that took the least, so that what ran beside a third one does not count.
-std::array<size_t, 2> quietest_times(const std::vector<RepeatedStep>& steps) {
+// Of all times over the steps those that count: of three the slowest does not, for something may have run beside it, and of
+// more a quarter of them. Those of which time ended before all steps had come are none.
+std::vector<size_t> quietest_times(const std::vector<RepeatedStep>& steps) {
   std::vector<double> seconds(steps.at(0).timed.size());
   for (const RepeatedStep& step : steps) seconds.resize(std::min(seconds.size(), step.timed.size()));
   for (size_t time = 0; time < seconds.size(); ++time) {
@@ -206,7 +206,8 @@ std::array<size_t, 2> quietest_times(const std::vector<RepeatedStep>& steps) {
   std::vector<size_t> order(seconds.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::ranges::stable_sort(order, {}, [&](size_t time) { return seconds[time]; });
-  return {order.at(0), order.at(1)};
+  if (order.size() > 2) order.resize(order.size() - std::max<size_t>(1, order.size() / 4));
+  return order;
 }
 
 }  // namespace
@@ -298,22 +299,16 @@ OpCosts calibrate(const CalibrationOptions& options, const std::shared_ptr<const
   }
   if (timed.empty())
     throw user_error("[calibrate] expected a step that fits this machine's memory, got none");
-  const auto time_all_again = [&](const std::string& why) {
-    if (options.is_quick || is_late()) return;
-    say("  " + why);
+  const auto time_all_again = [&] {
     for (LeastTimes& step : timed) {
       if (is_late()) break;
       if (const std::optional<TimedStep> again = time_where_it_fits(step.step())) step.add(*again);
     }
   };
-  time_all_again("all of them again: the lesser of two times counts");
-  MachineClock clock = usual_clock(repeated_steps(timed));
-  if (is_disturbed(clock)) {
-    time_all_again(
-        fmt::format("they spread by {:.0f}%, so something else ran beside them: all of them a third time",
-                    100 * clock.error));
-    clock = usual_clock(repeated_steps(timed));
-  }
+  if (!options.is_quick && !is_late())
+    say("  all of them again as long as time lasts: the least time of each counts");
+  while (!options.is_quick && !is_late()) time_all_again();
+  const MachineClock clock = usual_clock(repeated_steps(timed));
   if (is_disturbed(clock))
     say(fmt::format(
         "  times spread by {:.0f}%: the least of each counts as usual; calibrate again when nothing else runs",
@@ -329,17 +324,18 @@ MachineClock usual_clock(const std::vector<RepeatedStep>& steps) {
   constexpr double kDeviationsOfAMedian = 1.4826;  // of a normal distribution
   if (steps.empty()) return {};
   double products = 0, memory = 0;  // mean times ÷ least ones, over all that was timed
-  std::vector<double> differences;  // of two times
+  std::vector<double> differences;  // of each two times of a step
   double times = 0;
-  const std::array<size_t, 2> quietest = quietest_times(steps);
+  const std::vector<size_t> quietest = quietest_times(steps);
   for (const RepeatedStep& step : steps) {
-    for (const size_t time : quietest) {
-      const StepSums& one = step.timed[time];
+    for (size_t at = 0; at < quietest.size(); ++at) {
+      const StepSums& one = step.timed[quietest[at]];
       products += step.least.products > 0 ? one.products / step.least.products : 1;
       memory += step.least.memory > 0 ? one.memory / step.least.memory : 1;
       ++times;
+      for (size_t other = 0; other < at; ++other)
+        differences.push_back(std::abs(std::log(one.all() / step.timed[quietest[other]].all())));
     }
-    differences.push_back(std::abs(std::log(step.timed[quietest[0]].all() / step.timed[quietest[1]].all())));
   }
   // Two that spread alike differ by the root of two times as much.
   const double spread = kDeviationsOfAMedian * median(std::move(differences)) / std::numbers::sqrt2;

@@ -42,9 +42,9 @@ struct CalibrationOptions {
   std::function<void(const std::string& line)> on_line = {};
 };
 
-// Times all steps, and as long as time lasts all of them again: of two times of a node the lesser counts. Where these say that something
-// else ran beside them, all are timed a third time. Steps that do not fit this machine's memory are left out with a line each, those
-// that come too late with one for all; UserError if none is left. The clock is the machine's usual one.
+// Times all steps, and as long as time lasts all of them again and again: of the times of a node the least counts. Steps that do not fit
+// this machine's memory are left out with a line each, those that come too late with one for all; UserError if none is left. The clock is
+// the machine's usual one.
 OpCosts calibrate(const CalibrationOptions& options, const std::shared_ptr<const Backend>& backend);
 
 // Seconds of a step's nodes.
@@ -63,9 +63,9 @@ struct RepeatedStep {
   StepSums least = {};
 };
 
-// By how much longer than their least times steps take on the mean, and how much they spread: of those two times over all of them
-// that took the least. A clock of 1 of none, and of steps that spread so much that something else ran beside them: the least times are
-// nearer to the usual ones then.
+// By how much longer than their least times steps take on the mean, and how much they spread. Of three times over all of them or more the
+// one that took the most does not count, of eight or more a quarter of them. A clock of 1 of none, and of steps that spread so much that
+// something else ran beside them: the least times are nearer to the usual ones then.
 MachineClock usual_clock(const std::vector<RepeatedStep>& steps);
 
 // Times one small step and compares it with what `costs` predict, to see whether the machine has another clock now than usually. What

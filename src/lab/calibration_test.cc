@@ -161,6 +161,17 @@ TEST(CalibrationTest, OfThreeTimesTheOneThatTookTheMostDoesNotCount) {
             clock_of({{2, 3}, {4, 6}}, {{1.1, 1.1}, {1, 1}}).spread);
 }
 
+TEST(CalibrationTest, OfManyTimesAQuarterDoesNotCount) {
+  // The machine is a tenth slower half of the time, and something else runs beside two of eight times.
+  const MachineClock clock =
+      usual_clock({{.timed = {{10, 0}, {20, 0}, {11, 0}, {10, 0}, {11, 0}, {30, 0}, {10, 0}, {11, 0}},
+                    .least = {10, 0}}});
+  EXPECT_NEAR(clock.products, 1.05, 1e-12);
+  EXPECT_EQ(clock.memory, 1);
+  // Of 15 pairs 9 differ.
+  EXPECT_NEAR(clock.spread, 1.4826 * std::log(1.1) / std::sqrt(2), 1e-12);
+}
+
 class CalibrationFileTest : public testing::Test {
  protected:
   CalibrationFileTest() { save_calibration(path(), fingerprint_, quick_costs(), false); }
