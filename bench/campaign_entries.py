@@ -306,6 +306,8 @@ ENTRIES = [
         f"bench/drawn_settings.py --model_name_or_path .cache/minilm --train_file {MRPC} --text_file {TEXTS[0]} --json -",
         12, 3, ("build/shoehorn", "minilm", "mrpc", "texts"), most_runs=1, exits=(0, 1),
     ),
+    Entry("rank_kills", "bench/rank_kills.py --json -", 3, 3, ("build/tests/cross_room_test",), most_runs=1, exits=(0, 1)),
+    Entry("rising_budgets", "bench/rising_budgets.py --calibrate --json -", 3, 3, ("build/shoehorn",), most_runs=1, exits=(0, 1)),
     Entry("fit_choice", "bench/fit_choice.py --calibrate --json -", 32, 4, ("build/shoehorn",), most_runs=1, exits=(0, 1)),
     # It plans for a machine of the catalogue: the same numbers everywhere.
     Entry("catalog_ladder", "bench/catalog_ladder.py --json -", 0.2, 2, ("build/shoehorn",), most_runs=1),

@@ -367,6 +367,25 @@ def drawn_settings_table(machine):
     return ("process", "of them", "planned, MiB", "off by, MiB: median", "95th percentile", "most", *goals), rows
 
 
+def rank_kills_table(machine):
+    made = newest(machine.of("rank_kills"))
+    ended = made["runs_that_ended_before"]
+    row = [str(made["kills"]), "–" if ended is None else str(ended), f"{made['seconds']:.0f}", str(len(made["failures"]))]
+    return ("kills of a rank", "runs that ended before theirs", "seconds in all", "failures"), [row]
+
+
+def rising_budgets_table(machine):
+    rows = []
+    for row in newest(machine.of("rising_budgets"))["budgets"]:
+        planned, measured = row["predicted"], row["measured"]
+        rows.append([
+            f"{row['budget_bytes'] / MIB:,.0f}", f"{planned['step_seconds']:.3f}", f"{measured['step_seconds']:.3f}",
+            f"{planned['process_peak_bytes'] / MIB:,.1f}", f"{measured['process_peak_bytes'] / MIB:,.1f}",
+            f"`{' '.join(row['flags'])}`" if row["flags"] else "as asked for",
+        ])  # fmt: skip
+    return ("budget, MiB", "a step predicted, s", "measured, s", "planned, MiB", "measured, MiB", "what changes"), rows
+
+
 def fit_choice_table(machine):
     output = newest(machine.of("fit_choice"))
     rows = [
@@ -839,6 +858,8 @@ FIGURES = [
     Figure("predict_times", ("predict_times",), predict_times_table, only_newest=True),
     Figure("epoch_time", ("epoch_time",), epoch_time_table, only_newest=True),
     Figure("drawn_settings", ("drawn_settings",), drawn_settings_table, only_newest=True),
+    Figure("rank_kills", ("rank_kills",), rank_kills_table, only_newest=True),
+    Figure("rising_budgets", ("rising_budgets",), rising_budgets_table, only_newest=True),
     Figure("fit_choice", ("fit_choice",), fit_choice_table, only_newest=True),
     Figure("catalog_ladder", ("catalog_ladder",), catalog_ladder_table, catalog_ladder_footnote, only_newest=True),
     Figure("lora", LORA_PLANS, lora_table),

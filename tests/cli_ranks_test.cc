@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <fstream>
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -410,6 +411,28 @@ TEST_F(CliRanks, ARestartGoesOnWithTheRanksThatAreLeft) {
       << result.output;
   EXPECT_TRUE(contains(result.output, "Effective batch 32 = 8 a device x 2 accumulation steps x 2 ranks"));
   EXPECT_EQ(read_json(output() / "trainer_state.json").at("global_step"), 2000);
+}
+
+// Ranks of two builds might not understand each other: the second one's file has a byte more.
+TEST_F(CliRanks, OfAnotherBuildAreRefused) {
+  if (is_of_mpich()) GTEST_SKIP() << "mpirun's flags are Open MPI's";
+  const fs::path program = SHOEHORN_PROGRAM;
+  const fs::path other = path("other") / program.filename();
+  fs::create_directory(other.parent_path());
+  fs::copy_file(program, other);
+  std::ofstream(other, std::ios::app) << ' ';
+  for (const auto& entry : fs::directory_iterator(program.parent_path())) {
+    if (entry.path().extension() == ".so")
+      fs::create_symlink(entry.path(), other.parent_path() / entry.path().filename());
+  }
+  std::string command = "mpirun --allow-run-as-root --oversubscribe";
+  for (const fs::path& one : {program, other})
+    command += fmt::format("{} -n 1 '{}' '{}'", one == other ? " :" : "", one.string(), fmt::join(train_words(), "' '"));
+  const ProgramRun result = StartedProgram({"-c", command}, directory_.path(), {}, "/bin/sh").wait();
+  EXPECT_NE(result.exit_code, 0) << result.output;
+  EXPECT_TRUE(contains(result.error, "[ranks] expected the program's file to be the same on all ranks, got another on rank 1"))
+      << result.error;
+  EXPECT_FALSE(fs::exists(output() / "model.safetensors"));
 }
 
 // Processes of another launcher, which MPI does not know as its ranks, do not each train the whole.

@@ -29,7 +29,7 @@
 #include "lab/scratch_directory.h"
 #include "ranks/agreement.h"
 #include "ranks/launched_rank.h"
-#include "ranks/main_rank_work.h"
+#include "ranks/awaited_work.h"
 #include "ranks/shared_processors.h"
 #include "session/memory_forecast.h"
 
@@ -127,7 +127,7 @@ std::vector<std::string> find_fit_on_ranks(const std::vector<std::string>& words
   print_text(args, fmt::format("Finding the fastest plan of {} ranks that fits {} on each\n", ranks->size(),
                                format_bytes(rank.budget_bytes)));
   FoundFlags found;
-  work_on_main_rank(*ranks, [&] { found = run_search(words, args, rank, verified); });
+  await_work(*ranks, ranks->is_main(), [&] { found = run_search(words, args, rank, verified); });
   agree_on_stop(*ranks);
   const std::string added = text_of_main_rank(*ranks, nlohmann::json(found.added).dump());
   std::vector<std::string> flags =

@@ -14,7 +14,8 @@
 #include "io/model_directory.h"
 #include "model/task.h"
 #include "ranks/agreement.h"
-#include "ranks/main_rank_work.h"
+#include "ranks/awaited_work.h"
+#include "ranks/open_ranks.h"
 #include "train/data_description.h"
 #include "train/language_data.h"
 #include "train/text_data.h"
@@ -340,6 +341,19 @@ std::string hint_at_dataset_cache(int32_t ranks, double loading_seconds) {
       ranks, format_seconds(loading_seconds));
 }
 
+namespace {
+
+bool is_first_of_host(Communicator& ranks) {
+  int64_t first = 0;
+  for (const HostRanks& host : hosts_of_ranks(ranks, host_name())) {
+    if (first == ranks.rank()) return true;
+    first += host.ranks;
+  }
+  return false;
+}
+
+}  // namespace
+
 std::string load_on_ranks(TrainingArguments& args, Communicator* ranks, const std::function<void()>& load) {
   if (ranks == nullptr) {
     load();
@@ -352,14 +366,12 @@ std::string load_on_ranks(TrainingArguments& args, Communicator* ranks, const st
     load();
     return hint_at_dataset_cache(ranks->size(), now_seconds() - begin);
   }
-  bool is_loaded = false;
-  work_on_main_rank(*ranks, [&] {
-    load();
-    is_loaded = true;
-  });
-  if (is_loaded) return {};
+  // Hosts that share no files have a cache each, which the first rank of each makes.
+  const bool is_first = is_first_of_host(*ranks);
+  await_work(*ranks, ranks->is_main(), load);
   const bool overwrites = std::exchange(args.overwrite_cache, false);
-  load();
+  await_work(*ranks, is_first && !ranks->is_main(), load);
+  await_work(*ranks, !is_first, load);
   args.overwrite_cache = overwrites;
   return {};
 }

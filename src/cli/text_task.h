@@ -38,7 +38,8 @@ TextTask load_text_task(TrainingArguments& args, ModelSource& source, bool gives
                         Communicator* ranks = nullptr);
 
 // Calls load(), which reads texts, once on each of `ranks`, null for one: where tokenized texts are kept in files
-// (dataset_cache_of) first on the first rank, which makes them, then on the others, which read them. Returns a notice or nothing.
+// (dataset_cache_of) on the first rank, which makes them, then on the first of each other host, which may share no files with it, then
+// on the others. Returns a notice or nothing.
 std::string load_on_ranks(TrainingArguments& args, Communicator* ranks, const std::function<void()>& load);
 
 // A line for people, where several ranks have each read all texts and that took long.

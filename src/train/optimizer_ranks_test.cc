@@ -31,6 +31,13 @@ void use_updates_in_backward(TrainingArguments& args) {
   args.max_grad_norm = 0;
 }
 
+void use_rate_over_epsilon(TrainingArguments& args, const std::string& optimizer) {
+  const double rate_of_sgd = args.learning_rate;
+  args.optim = optimizer;
+  args.learning_rate = 1e-3;
+  args.optim_args = {{"eps", 2 * args.learning_rate / rate_of_sgd}};
+}
+
 // An error of a gradient moves weights by no more than SGD does at the rate of rank_arguments(), but where a leap is said.
 const std::vector<OptimizerFamily>& optimizer_families() {
   constexpr double kCodesOfADecade = 64;  // of moments between a tenth of a block's largest and that
@@ -66,6 +73,16 @@ const std::vector<OptimizerFamily>& optimizer_families() {
          args.learning_rate = kLionRate;
        },
        2 * kLionRate * kRankSteps},
+      {"8-bit Lion",
+       [](TrainingArguments& args) {
+         args.optim = "lion_8bit";
+         args.learning_rate = kLionRate;
+         args.optim_args = {{"min_8bit_size", 500.0}, {"embedding_bits", 8.0}};
+       },
+       2 * kLionRate * kRankSteps},
+      // These divide a gradient by a root of squares plus epsilon, as AdamW does.
+      {"Adagrad", [](TrainingArguments& args) { use_rate_over_epsilon(args, "adagrad"); }},
+      {"RMSprop", [](TrainingArguments& args) { use_rate_over_epsilon(args, "rmsprop"); }},
       // A step is at most half of that rate times a moment, which is no more than the norm of the gradient, clipped to 1.
       {"8-bit AdamW",
        [](TrainingArguments& args) {

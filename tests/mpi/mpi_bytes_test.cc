@@ -1,11 +1,15 @@
 // What ranks send by MPI, as MPI's profiling interface counts it (mpi_counter.cc): what `plan` says before, and what the
 // literature says of each method. Skipped where there is no MPI.
+#include <fmt/ranges.h>
+
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <random>
 
 #include "beside_program.h"
 #include "cli_support.h"
+#include "environment_count.h"
 #include "io/safetensors.h"
 
 namespace shoehorn {
@@ -186,6 +190,43 @@ TEST_F(MpiBytes, CountWhatGroupsSend) {
     } else {
       EXPECT_GT(in_a_step, least + loss + norm);
     }
+  }
+}
+
+// A run of ranks drawn at random, of what goes together.
+std::vector<std::string> drawn_layout(std::mt19937& random, int64_t ranks, int64_t stage) {
+  const auto one_of = [&](const std::vector<std::vector<std::string>>& choices) {
+    return choices[random() % choices.size()];
+  };
+  const bool accumulates = random() % 2 == 0;
+  const std::vector<std::vector<std::string>> drawn = {
+      accumulates ? std::vector<std::string>{"--gradient_accumulation_steps", "2"}
+                  : std::vector<std::string>{},
+      accumulates ? one_of({{}, {"--accumulation_order", "layer_major"}}) : std::vector<std::string>{},
+      one_of({{}, {"--bf16"}, {"--fp16"}, {"--bf16", "--master_weights", "none"}}),
+      one_of({{}, {"--optim", "sgd"}, {"--optim", "lion_32bit"}, {"--optim", "adamw_bnb_8bit"}}),
+      one_of({{}, {"--gradient_checkpointing"}}),
+      one_of({{}, {"--lora_rank", "4"}}),
+      one_of({{}, {"--max_grad_norm", "0"}}),
+      one_of({{}, {"--ddp_bucket_cap_mb", "0.05"}}),
+      ranks == 4 && stage > 1 ? one_of({{}, {"--zero_group_size", "2"}}) : std::vector<std::string>{}};
+  std::vector<std::string> words;
+  for (const std::vector<std::string>& some : drawn) words.insert(words.end(), some.begin(), some.end());
+  return words;
+}
+
+// SHOEHORN_MPI_LAYOUTS: how many.
+TEST_F(MpiBytes, OfLayoutsDrawnAtRandomAreAsPlanned) {
+  const int layouts = environment_count("SHOEHORN_MPI_LAYOUTS", 8, 1);
+  std::mt19937 random(7);
+  for (int i = 0; i < layouts; ++i) {
+    const int64_t ranks = 2 + static_cast<int64_t>(random() % 3);
+    const int64_t stage = i % 4;
+    const std::vector<std::string> layout = drawn_layout(random, ranks, stage);
+    SCOPED_TRACE(fmt::format("{} ranks, stage {}, {}", ranks, stage, fmt::join(layout, " ")));
+    const std::vector<int64_t> few = sent_in(2, ranks, stage, layout);
+    const std::vector<int64_t> more = sent_in(2 + kSteps, ranks, stage, layout);
+    EXPECT_EQ(more.at(0) - few.at(0), kSteps * planned(ranks, stage, layout));
   }
 }
 

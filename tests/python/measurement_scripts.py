@@ -31,8 +31,10 @@ import figures  # noqa: E402
 import fit_choice  # noqa: E402
 import loaded  # noqa: E402
 import predict_times  # noqa: E402
+import rank_kills  # noqa: E402
 import records  # noqa: E402
 import recompute_budget  # noqa: E402
+import rising_budgets  # noqa: E402
 import tables  # noqa: E402
 
 BUILD_PROGRAMS = campaign.build_programs
@@ -57,6 +59,11 @@ def compared(ours, theirs):
     """An output of compare.py whose sides ran once at these samples a second."""
     run = lambda rate: {"samples_per_second": rate, "first_step_seconds": 2.0, "peak_bytes": 2**30, "limit_share": 0.5}
     return [{"runs": {"ours": [run(ours)], "theirs": [run(theirs)]}}]
+
+
+def budget_row(budget, seconds, measured):
+    planned = {"step_seconds": seconds, "process_peak_bytes": budget}
+    return {"budget_bytes": budget, "flags": [], "predicted": planned, "measured": {"step_seconds": seconds, "process_peak_bytes": measured}}
 
 
 def catalog_rung(setting, best, guides):
@@ -161,6 +168,8 @@ def example_output(name):
         "predict_times": {"rows": [{"predicted": 1, "rounds": [{"predicted": 1.1, "measured": 1}]}]},
         "epoch_time": {"samples": 8, "rounds": {"batch 16": [{"predicted": 9.0, "measured": 10.0}]}},
         "drawn_settings": {"settings": [{"processes": [{"phase": "train", "planned_bytes": 2**28, "measured_bytes": 2**28 + 2**20}]}]},
+        "rank_kills": {"kills": 30, "runs_that_ended_before": 2, "seconds": 80.0, "failures": []},
+        "rising_budgets": {"budgets": [budget_row(2**30, 1.0, 2**29)]},
         "fit_choice": {"points": [{}, {}], "budgets": [{"budget_bytes": 2**30, "fastest": "8 × 1", "times": {"fit": 1.05, "fit --verify 3": 1.0}}]},
         "catalog_ladder": {"machine": "v100", "rungs": [catalog_rung("batch 4", 16.0, 8.0), catalog_rung("fp16", 64.0, 16.0)]},
         "search_speed": {"cases": [{"name": "fit", "runs": [{"seconds": 2.0, "peak_bytes": 2**27}]}]},
@@ -599,7 +608,7 @@ results = {results!r} | {{"train_profiled_step_seconds": seconds, "train_message
 
 
 class ChoicesOfFit(unittest.TestCase):
-    """fit_choice.py, recompute_budget.py, predict_times.py, epoch_time.py and catalog_ladder.py, without their processes."""
+    """fit_choice.py, rising_budgets.py, recompute_budget.py, predict_times.py, epoch_time.py and catalog_ladder.py, without processes."""
 
     def test_a_grid_has_every_division_and_no_two_alike(self):
         grid = fit_choice.grid(8)
@@ -648,6 +657,23 @@ class ChoicesOfFit(unittest.TestCase):
         rounds = [{"predicted": 20, "measured": 10}, {"predicted": 6, "measured": 8}, {"predicted": 18, "measured": 16}]
         self.assertEqual(epoch_time.medians_of(rounds), (18, 10, 0.125))
 
+
+    def test_kills_of_ranks_are_read_from_the_tests_report(self):
+        report = lambda **test: {"testsuites": [{"testsuite": [{"time": "81.5s", "result": "COMPLETED", **test}]}]}
+        made = rank_kills.result_of(report(finished_between="2"), 30)
+        self.assertEqual(made, {"kills": 30, "runs_that_ended_before": 2, "seconds": 81.5, "failures": []})
+        failed = rank_kills.result_of(report(failures=[{"failure": "weights differ"}]), 30)
+        self.assertEqual((failed["failures"], failed["runs_that_ended_before"]), (["weights differ"], None))
+        with self.assertRaises(compare.CompareError):
+            rank_kills.result_of(report(result="SKIPPED", skipped=[{"message": "no MPI"}]), 30)
+
+    def test_rising_budgets_are_never_slower_and_hold_what_they_may(self):
+        mib = 2**20
+        rows = [budget_row(100 * mib, 2.0, 107 * mib), budget_row(200 * mib, 2.01, 208 * mib)]
+        self.assertEqual(rising_budgets.faults(rows), [])
+        self.assertEqual(len(rising_budgets.faults([rows[0], budget_row(200 * mib, 2.03, 209 * mib)])), 2)
+        frontier = [{"process_peak_bytes": size * mib} for size in (300, 100, 200)]
+        self.assertEqual(rising_budgets.budgets_between(frontier, 3), [101 * mib, 201 * mib, 301 * mib])
 
     def test_a_process_is_within_a_share_or_so_many_bytes(self):
         mib = drawn_settings.MIB

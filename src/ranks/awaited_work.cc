@@ -1,4 +1,4 @@
-#include "ranks/main_rank_work.h"
+#include "ranks/awaited_work.h"
 
 #include <algorithm>
 #include <chrono>
@@ -6,6 +6,7 @@
 #include <exception>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 #include "ranks/agreement.h"
 
@@ -13,7 +14,7 @@ namespace shoehorn {
 
 namespace {
 
-// The thread that says that the first rank is at work.
+// The thread that says that this rank is at work.
 class WordsOfWork {
  public:
   explicit WordsOfWork(Communicator& ranks)
@@ -30,10 +31,10 @@ class WordsOfWork {
   WordsOfWork(const WordsOfWork&) = delete;
   WordsOfWork& operator=(const WordsOfWork&) = delete;
 
-  void say_that_it_is_done() {
+  // No word is said any more.
+  void finish() {
     end();
     if (failure_) std::rethrow_exception(failure_);
-    gather_values(ranks_, true);
   }
 
  private:
@@ -70,15 +71,18 @@ class WordsOfWork {
 
 }  // namespace
 
-void work_on_main_rank(Communicator& ranks, const std::function<void()>& work) {
-  if (!ranks.is_main()) {
-    while (!gather_values(ranks, false)[0]) {
-    }
-    return;
+void await_work(Communicator& ranks, bool works, const std::function<void()>& work) {
+  if (works) {
+    WordsOfWork words(ranks);
+    work();
+    words.finish();
   }
-  WordsOfWork words(ranks);
-  work();
-  words.say_that_it_is_done();
+  const auto all_are_done = [&] {
+    const std::vector<bool> done = gather_values(ranks, true);
+    return std::ranges::all_of(done, [](bool one) { return one; });
+  };
+  while (!all_are_done()) {
+  }
 }
 
 }  // namespace shoehorn
