@@ -208,7 +208,6 @@ std::vector<std::string> drawn_layout(std::mt19937& random, int64_t ranks, int64
       one_of({{}, {"--gradient_checkpointing"}}),
       one_of({{}, {"--lora_rank", "4"}}),
       one_of({{}, {"--max_grad_norm", "0"}}),
-      one_of({{}, {"--ddp_bucket_cap_mb", "0.05"}}),
       ranks == 4 && stage > 1 ? one_of({{}, {"--zero_group_size", "2"}}) : std::vector<std::string>{}};
   std::vector<std::string> words;
   for (const std::vector<std::string>& some : drawn) words.insert(words.end(), some.begin(), some.end());
