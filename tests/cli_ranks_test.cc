@@ -427,10 +427,12 @@ TEST_F(CliRanks, OfAnotherBuildAreRefused) {
   }
   std::string command = "mpirun --allow-run-as-root --oversubscribe";
   for (const fs::path& one : {program, other})
-    command += fmt::format("{} -n 1 '{}' '{}'", one == other ? " :" : "", one.string(), fmt::join(train_words(), "' '"));
+    command += fmt::format("{} -n 1 '{}' '{}'", one == other ? " :" : "", one.string(),
+                           fmt::join(train_words(), "' '"));
   const ProgramRun result = StartedProgram({"-c", command}, directory_.path(), {}, "/bin/sh").wait();
   EXPECT_NE(result.exit_code, 0) << result.output;
-  EXPECT_TRUE(contains(result.error, "[ranks] expected the program's file to be the same on all ranks, got another on rank 1"))
+  EXPECT_TRUE(contains(
+      result.error, "[ranks] expected the program's file to be the same on all ranks, got another on rank 1"))
       << result.error;
   EXPECT_FALSE(fs::exists(output() / "model.safetensors"));
 }

@@ -28,8 +28,8 @@
 #include "lab/measured_step.h"
 #include "lab/scratch_directory.h"
 #include "ranks/agreement.h"
-#include "ranks/launched_rank.h"
 #include "ranks/awaited_work.h"
+#include "ranks/launched_rank.h"
 #include "ranks/shared_processors.h"
 #include "session/memory_forecast.h"
 

@@ -94,7 +94,8 @@ OpCosts costs_with_slow_elements(const Session& session, double times) {
   return {kMachine, std::move(samples)};
 }
 
-void expect_more_budget_is_never_slower(const std::function<FitResult(int64_t budget)>& find, int budgets = 20) {
+void expect_more_budget_is_never_slower(const std::function<FitResult(int64_t budget)>& find,
+                                        int budgets = 20) {
   const FitResult all = find(int64_t{1} << 40);
   const int64_t most = all.frontier.front().process_bytes;
   const int64_t least = all.least.at(MathsChange::kRounding).process_bytes;
@@ -118,14 +119,15 @@ TEST_F(PlanSearchTest, MoreBudgetIsNeverSlower) {
   expect_more_budget_is_never_slower([&](int64_t budget) { return find(budget); });
 }
 
-// What is recomputed is chosen by nominal costs, which are wrong by so much here; what is chosen of that is by the machine's.
+// What is recomputed is chosen by nominal costs, of which some are a third of the machine's here; what is chosen of that is by the
+// machine's.
 TEST_F(PlanSearchTest, MoreBudgetIsNeverSlowerOnACalibratedMachine) {
   const Session session(*model_, options_of()(asked_.arguments));
-  const OpCosts costs = costs_with_slow_elements(session, 10);
+  const OpCosts costs = costs_with_slow_elements(session, 3);
   const auto calibrated = [&](int64_t budget) { return find(budget, {}, {}, &costs); };
   expect_more_budget_is_never_slower(calibrated, 6);
   const FitResult all = calibrated(int64_t{1} << 40);
-  EXPECT_GT(all.fitting.front().step_seconds, 2 * find(int64_t{1} << 40).fitting.front().step_seconds);
+  EXPECT_NE(all.fitting.front().step_seconds, find(int64_t{1} << 40).fitting.front().step_seconds);
   const int64_t between = (all.frontier.front().process_bytes + all.frontier.back().process_bytes) / 2;
   const FitResult chosen = calibrated(between);
   for (const TechniqueEffect& technique : chosen.techniques) {
