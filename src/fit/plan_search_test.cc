@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "analysis/analysis_testing.h"
+#include "analysis/op_costs.h"
 #include "arguments/shell_word.h"
 #include "base/error_testing.h"
 #include "base/memory_limit.h"
@@ -18,6 +19,8 @@
 #include "base/sanitizer_testing.h"
 #include "model/task.h"
 #include "models/bert.h"
+#include "ops/op_info.h"
+#include "session/session.h"
 #include "train/planned_run.h"
 
 namespace shoehorn {

@@ -300,14 +300,19 @@ OpCosts calibrate(const CalibrationOptions& options, const std::shared_ptr<const
   if (timed.empty())
     throw user_error("[calibrate] expected a step that fits this machine's memory, got none");
   const auto time_all_again = [&] {
+    bool is_timed = false;
     for (LeastTimes& step : timed) {
       if (is_late()) break;
-      if (const std::optional<TimedStep> again = time_where_it_fits(step.step())) step.add(*again);
+      const std::optional<TimedStep> again = time_where_it_fits(step.step());
+      if (again) step.add(*again);
+      is_timed |= again.has_value();
     }
+    return is_timed;
   };
   if (!options.is_quick && !is_late())
     say("  all of them again as long as time lasts: the least time of each counts");
-  while (!options.is_quick && !is_late()) time_all_again();
+  while (!options.is_quick && !is_late() && time_all_again()) {
+  }
   const MachineClock clock = usual_clock(repeated_steps(timed));
   if (is_disturbed(clock))
     say(fmt::format(
