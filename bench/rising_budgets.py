@@ -60,7 +60,7 @@ class Runs:
 
 def budgets_between(frontier, count):
     least, most = (pick(row["process_peak_bytes"] for row in frontier) for pick in (min, max))
-    spared = 1 << 20  # of a budget, which a plan leaves
+    spared = 2 << 20  # a plan leaves a mebibyte of a budget, and what a search finds of the process differs by a part of one
     return [least + spared + (most - least) * i // (count - 1) for i in range(count)]
 
 

@@ -673,7 +673,7 @@ class ChoicesOfFit(unittest.TestCase):
         self.assertEqual(rising_budgets.faults(rows), [])
         self.assertEqual(len(rising_budgets.faults([rows[0], budget_row(200 * mib, 2.03, 209 * mib)])), 2)
         frontier = [{"process_peak_bytes": size * mib} for size in (300, 100, 200)]
-        self.assertEqual(rising_budgets.budgets_between(frontier, 3), [101 * mib, 201 * mib, 301 * mib])
+        self.assertEqual(rising_budgets.budgets_between(frontier, 3), [102 * mib, 202 * mib, 302 * mib])
 
     def test_a_process_is_within_a_share_or_so_many_bytes(self):
         mib = drawn_settings.MIB
