@@ -235,13 +235,17 @@ void PlanSearch::plan_micro_batch(const FitCandidate& run, OpenOrders& orders,
       const std::optional<PlannedCandidate> whole = plan(one);
       if (whole && fits(*whole)) {
         orders.as_asked = false;
+        orders.fastest_that_fits = std::min(orders.fastest_that_fits, whole->step_seconds);
         orders.layer_major = orders.layer_major && !closes_layer_major;
       } else if (whole) {
         too_large.push_back({one, *whole});
       }
     }
   };
+  const double fastest_before = orders.fastest_that_fits;
   plan_order(as_asked, !sends);
+  // By nominal times larger micro-batches are no slower. By a machine's, what its caches hold may be faster.
+  orders.as_asked |= options_.costs != nullptr && orders.fastest_that_fits < fastest_before / (1 + kSameTime);
   plan_order(layer_major, true);
 }
 

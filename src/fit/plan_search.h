@@ -143,6 +143,7 @@ class PlanSearch {
   struct OpenOrders {
     bool as_asked = true;
     bool layer_major = true;
+    double fastest_that_fits = std::numeric_limits<double>::infinity();  // seconds of a step
   };
 
   std::unique_ptr<Session> session_of(const FitCandidate& run, bool is_compared) const;

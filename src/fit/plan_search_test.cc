@@ -81,20 +81,18 @@ TEST_F(PlanSearchTest, WhereEverythingFitsNothingChanges) {
   EXPECT_TRUE(exact.fitting.front().run.flags.empty());
 }
 
-// A calibrated machine on which all but products takes `times` as long as its memory says.
-OpCosts costs_with_slow_elements(const Session& session, double times) {
-  std::vector<OpSample> samples;
+// What a node takes on a calibrated machine: its work at the rates of kMachine, times a factor.
+void add_samples(const Session& session, const std::function<double(const OpWork& work)>& factor,
+                 std::vector<OpSample>& samples) {
   for (const Program& program : session.family().programs) {
     for (const Node& node : program.nodes()) {
       const OpContext context{program, node};
       const OpWork work = op_work(context, op_info(node.kind).cost(context));
       if (work.flops + work.bytes == 0) continue;
-      const double factor = work.op_class == OpClass::kContraction ? 1 : times;
-      samples.push_back({work, 1e-6 + factor * (work.flops / kMachine.product_flops(work.operands) +
-                                                work.bytes / kMachine.bytes_per_second)});
+      samples.push_back({work, 1e-6 + factor(work) * (work.flops / kMachine.product_flops(work.operands) +
+                                                      work.bytes / kMachine.bytes_per_second)});
     }
   }
-  return {kMachine, std::move(samples)};
 }
 
 void expect_more_budget_is_never_slower(const std::function<FitResult(int64_t budget)>& find,
@@ -125,8 +123,11 @@ TEST_F(PlanSearchTest, MoreBudgetIsNeverSlower) {
 // What is recomputed is chosen by nominal costs, of which some are a third of the machine's here; what is chosen of that is by the
 // machine's.
 TEST_F(PlanSearchTest, MoreBudgetIsNeverSlowerOnACalibratedMachine) {
-  const Session session(*model_, options_of()(asked_.arguments));
-  const OpCosts costs = costs_with_slow_elements(session, 3);
+  std::vector<OpSample> samples;
+  add_samples(
+      Session(*model_, options_of()(asked_.arguments)),
+      [](const OpWork& work) { return work.op_class == OpClass::kContraction ? 1 : 3; }, samples);
+  const OpCosts costs(kMachine, std::move(samples));
   const auto calibrated = [&](int64_t budget) { return find(budget, {}, {}, &costs); };
   expect_more_budget_is_never_slower(calibrated, 6);
   const FitResult all = calibrated(int64_t{1} << 40);
@@ -137,6 +138,28 @@ TEST_F(PlanSearchTest, MoreBudgetIsNeverSlowerOnACalibratedMachine) {
     if (technique.plan.run.tier > MathsChange::kRounding || technique.plan.process_bytes > between) continue;
     EXPECT_LE(chosen.fitting.front().step_seconds, technique.plan.step_seconds) << technique.name;
   }
+}
+
+// On a machine whose caches hold what small micro-batches move these are faster, and are found though larger ones fit.
+TEST_F(PlanSearchTest, AMicroBatchThatTheCachesHoldIsFoundThoughALargerOneFits) {
+  constexpr double kCache = 512 << 10;
+  std::vector<OpSample> samples;
+  for (const int64_t size : {1, 2, 4, 8}) {
+    TrainingArguments args = asked_.arguments;
+    args.per_device_train_batch_size = size;
+    args.gradient_accumulation_steps = 8 / size;
+    add_samples(
+        Session(*model_, options_of()(args)), [](const OpWork& work) { return work.bytes > kCache ? 4 : 1; },
+        samples);
+  }
+  const OpCosts costs(kMachine, std::move(samples));
+  const auto size_of = [](const FitResult& result) {
+    return result.fitting.front().run.arguments.per_device_train_batch_size;
+  };
+  EXPECT_EQ(size_of(find(int64_t{1} << 40)), 8) << "by nominal times the run as asked for";
+  const FitResult found = find(int64_t{1} << 40, {}, {}, &costs);
+  EXPECT_LT(size_of(found), 8);
+  EXPECT_EQ(found.fitting.front().step_seconds, found.frontier.front().step_seconds);
 }
 
 TEST_F(PlanSearchTest, TheLeastBudgetOfATierIsTheBoundary) {
