@@ -671,7 +671,9 @@ class ChoicesOfFit(unittest.TestCase):
         mib = 2**20
         rows = [budget_row(100 * mib, 2.0, 107 * mib), budget_row(200 * mib, 2.01, 208 * mib)]
         self.assertEqual(rising_budgets.faults(rows), [])
-        self.assertEqual(len(rising_budgets.faults([rows[0], budget_row(200 * mib, 2.03, 209 * mib)])), 2)
+        worse = {**budget_row(200 * mib, 2.03, 209 * mib), "flags": ["--gradient_checkpointing"]}
+        self.assertEqual(len(rising_budgets.faults([rows[0], worse])), 2)
+        self.assertEqual(len(rising_budgets.faults([rows[0], {**worse, "flags": []}])), 1)
         frontier = [{"process_peak_bytes": size * mib} for size in (300, 100, 200)]
         self.assertEqual(rising_budgets.budgets_between(frontier, 3), [102 * mib, 202 * mib, 302 * mib])
 
