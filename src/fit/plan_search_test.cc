@@ -89,7 +89,7 @@ void add_samples(const Session& session, const std::function<double(const OpWork
       const OpContext context{program, node};
       const OpWork work = op_work(context, op_info(node.kind).cost(context));
       if (work.flops + work.bytes == 0) continue;
-      samples.push_back({work, 1e-6 + factor(work) * (work.flops / kMachine.product_flops(work.operands) +
+      samples.push_back({work, 1e-5 + factor(work) * (work.flops / kMachine.product_flops(work.operands) +
                                                       work.bytes / kMachine.bytes_per_second)});
     }
   }
@@ -142,7 +142,7 @@ TEST_F(PlanSearchTest, MoreBudgetIsNeverSlowerOnACalibratedMachine) {
 
 // On a machine whose caches hold what small micro-batches move these are faster, and are found though larger ones fit.
 TEST_F(PlanSearchTest, AMicroBatchThatTheCachesHoldIsFoundThoughALargerOneFits) {
-  constexpr double kCache = 512 << 10;
+  constexpr double kCache = 1.5 * (1 << 20);  // of half the batch the largest moves less
   std::vector<OpSample> samples;
   for (const int64_t size : {1, 2, 4, 8}) {
     TrainingArguments args = asked_.arguments;
@@ -158,7 +158,7 @@ TEST_F(PlanSearchTest, AMicroBatchThatTheCachesHoldIsFoundThoughALargerOneFits) 
   };
   EXPECT_EQ(size_of(find(int64_t{1} << 40)), 8) << "by nominal times the run as asked for";
   const FitResult found = find(int64_t{1} << 40, {}, {}, &costs);
-  EXPECT_LT(size_of(found), 8);
+  EXPECT_EQ(size_of(found), 4);
   EXPECT_EQ(found.fitting.front().step_seconds, found.frontier.front().step_seconds);
 }
 
