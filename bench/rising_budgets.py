@@ -12,21 +12,20 @@ and what predictions of whole processes may be off by; 1 one is or does; 2 nothi
 
 import argparse
 import json
-import os
 import sys
 
 import compare
+import drawn_settings
 
-MODEL = "bert-mini"
-RUN = ["--model_name_or_path", MODEL, "--max_seq_length", "128", "--effective_batch_size", "64"]
+RUN = ["--model_name_or_path", "bert-mini", "--max_seq_length", "128", "--effective_batch_size", "64"]
 # A prediction may be so much slower than that of a smaller budget: candidates are alike within it.
 ALIKE = 0.01
-# A process may hold so much more than its plan: the goal of predictions of whole processes.
-TOLERANCE_SHARE, TOLERANCE_BYTES = 0.01, 8 << 20
 
 
 def tolerated(budget):
-    return budget + max(TOLERANCE_SHARE * budget, TOLERANCE_BYTES)
+    """What a process may hold: so much more than its plan as is the goal of predictions of whole processes."""
+    _, share, least_bytes = drawn_settings.GOALS[0]
+    return budget + max(share * budget, least_bytes)
 
 
 def parse_arguments():
@@ -43,11 +42,10 @@ class Runs:
     def __init__(self, args):
         self.program = args.shoehorn
         self.timeout = args.timeout_seconds
-        self.environment = dict(os.environ)
 
     def run(self, words):
         """What the program prints as JSON, and its peak in bytes."""
-        output, peak, _ = compare.run_process([self.program, *words, "--json"], self.environment, self.timeout)
+        output, peak, _ = compare.run_process([self.program, *words, "--json"], None, self.timeout)
         return json.loads(output), peak
 
     def fit(self, budget):
