@@ -297,6 +297,10 @@ ENTRIES = [
     ),
     Entry("predict_times", "bench/predict_times.py --calibrate --rounds 4 --json -", 14, 2, ("build/shoehorn",), most_runs=1),
     Entry(
+        "predict_times_decoders", "bench/predict_times.py --calibrate --models gpt2 llama-135m --lengths 128 --rounds 4 --json -", 16, 4,
+        ("build/shoehorn",), most_runs=1,
+    ),
+    Entry(
         "epoch_time", f"bench/epoch_time.py --calibrate --model_name_or_path .cache/minilm --train_file {MRPC} --json -", 12, 2,
         ("build/shoehorn", "minilm", "mrpc"), most_runs=1, exits=(0, 1),
     ),
@@ -309,6 +313,9 @@ ENTRIES = [
     Entry("rank_kills", "bench/rank_kills.py --json -", 3, 3, ("build/tests/cross_room_test",), most_runs=1, exits=(0, 1)),
     Entry("rising_budgets", "bench/rising_budgets.py --calibrate --json -", 3, 3, ("build/shoehorn",), most_runs=1, exits=(0, 1)),
     Entry("fit_choice", "bench/fit_choice.py --calibrate --json -", 32, 4, ("build/shoehorn",), most_runs=1, exits=(0, 1)),
+    Entry(
+        "fit_choice_gpt2", "bench/fit_choice.py --calibrate --model gpt2 --json -", 40, 6, ("build/shoehorn",), most_runs=1, exits=(0, 1),
+    ),
     # It plans for a machine of the catalogue: the same numbers everywhere.
     Entry("catalog_ladder", "bench/catalog_ladder.py --json -", 0.2, 2, ("build/shoehorn",), most_runs=1),
     Entry("demo", "demo/run.sh build/shoehorn", 1.5, 2, ("build/shoehorn", "minilm", "fortunes"), output="demo"),

@@ -334,15 +334,18 @@ def recompute_budget_table(machine):
     return ("8 × 512", "made by a step, MiB", "share", "step, s", "times", "goal"), rows
 
 
-def predict_times_table(machine):
-    output = predict_times.summary_of(newest(machine.of("predict_times"))["rows"])
-    percent = lambda share: f"{100 * share:.1f}"
-    rows = [
-        [what, percent(output[kind]["median"]), percent(output[kind]["p95"]), goals]
-        for what, kind, goals in (("seconds", "absolute_error", "8, –"), ("ratios", "ratio_error", "3, 8"))
-    ]
-    rows.append(["a setting's median beside its fastest run", *map(percent, output["rounds_difference"].values()), ""])
-    return (f"of {output['points']} settings", "median error, %", "95th percentile, %", "goals"), rows
+def predict_times_table(name):
+    def table(machine):
+        output = predict_times.summary_of(newest(machine.of(name))["rows"])
+        percent = lambda share: f"{100 * share:.1f}"
+        rows = [
+            [what, percent(output[kind]["median"]), percent(output[kind]["p95"]), goals]
+            for what, kind, goals in (("seconds", "absolute_error", "8, –"), ("ratios", "ratio_error", "3, 8"))
+        ]
+        rows.append(["a setting's median beside its fastest run", *map(percent, output["rounds_difference"].values()), ""])
+        return (f"of {output['points']} settings", "median error, %", "95th percentile, %", "goals"), rows
+
+    return table
 
 
 def epoch_time_table(machine):
@@ -386,14 +389,17 @@ def rising_budgets_table(machine):
     return ("budget, MiB", "a step predicted, s", "measured, s", "planned, MiB", "measured, MiB", "what changes"), rows
 
 
-def fit_choice_table(machine):
-    output = newest(machine.of("fit_choice"))
-    rows = [
-        [f"{row['budget_bytes'] / MIB:,.0f}", row["fastest"], *(f"{row['times'][choice]:.3f}" for choice in fit_choice.CHOICES)]
-        for row in output["budgets"]
-    ]
-    goals = [f"`{choice}`, times; goal {goal}" for choice, (_, goal) in fit_choice.CHOICES.items()]
-    return ("budget, MiB", f"the fastest of {len(output['points'])}", *goals), rows
+def fit_choice_table(name):
+    def table(machine):
+        output = newest(machine.of(name))
+        rows = [
+            [f"{row['budget_bytes'] / MIB:,.0f}", row["fastest"], *(f"{row['times'][choice]:.3f}" for choice in fit_choice.CHOICES)]
+            for row in output["budgets"]
+        ]
+        goals = [f"`{choice}`, times; goal {goal}" for choice, (_, goal) in fit_choice.CHOICES.items()]
+        return ("budget, MiB", f"the fastest of {len(output['points'])}", *goals), rows
+
+    return table
 
 
 def catalog_ladder_table(machine):
@@ -855,12 +861,14 @@ FIGURES = [
     Figure("slow_link", tuple(SLOW_LINK_ORDERS), slow_link_table, newest_of_machine=True),
     Figure("search_speed", ("search_speed",), search_speed_table, only_newest=True),
     Figure("recompute_budget", tuple(RECOMPUTE_BUDGETS), recompute_budget_table),
-    Figure("predict_times", ("predict_times",), predict_times_table, only_newest=True),
+    Figure("predict_times", ("predict_times",), predict_times_table("predict_times"), only_newest=True),
+    Figure("predict_times_decoders", ("predict_times_decoders",), predict_times_table("predict_times_decoders"), only_newest=True),
     Figure("epoch_time", ("epoch_time",), epoch_time_table, only_newest=True),
     Figure("drawn_settings", ("drawn_settings",), drawn_settings_table, only_newest=True),
     Figure("rank_kills", ("rank_kills",), rank_kills_table, only_newest=True),
     Figure("rising_budgets", ("rising_budgets",), rising_budgets_table, only_newest=True),
-    Figure("fit_choice", ("fit_choice",), fit_choice_table, only_newest=True),
+    Figure("fit_choice", ("fit_choice",), fit_choice_table("fit_choice"), newest_of_machine=True),
+    Figure("fit_choice_gpt2", ("fit_choice_gpt2",), fit_choice_table("fit_choice_gpt2"), newest_of_machine=True),
     Figure("catalog_ladder", ("catalog_ladder",), catalog_ladder_table, catalog_ladder_footnote, only_newest=True),
     Figure("lora", LORA_PLANS, lora_table),
     Figure("rank_plans", RANK_PLANS, rank_plan_table, only_newest=True),

@@ -150,6 +150,8 @@ def example_output(name):
     if name.startswith("tokenizer_family_"):
         compared_texts = {"texts": 1000, "differing": 0, "megabyte_seconds": 0.5, "megabyte_is_equal": True}
         return {"random_texts": 900, "seed": 1, "families": {name.removeprefix("tokenizer_family_"): compared_texts}}
+    predicted_times = {"rows": [{"predicted": 1, "rounds": [{"predicted": 1.1, "measured": 1}]}]}
+    choices_of_fit = {"budget_bytes": 2**30, "fastest": "8 × 1", "times": {"fit": 1.05, "fit --verify 3": 1.0}}
     rates = {"shoehorn": [30.0, 40.0, 50.0], "encode_batch": [1.0], "encode_batch_fast": [2.0]}
     counters = {f"{key}_{what}": 1.0 for _, key in figures.UPDATES for what in ("ms", "share", "of_adamw")}
     demo_lines = ["== What it will take", "== Training: x", "  scalar 1", "  by component", "    head 2", "  persistent arena 3"]
@@ -165,12 +167,14 @@ def example_output(name):
         "checksum": google(*saves, ("checksum/real_time", {"bytes_per_second": 5e9})),
         "checksum_pairs": google(("save_pairs/MiB:256/iterations:101/real_time", {"times": 1.01, "times_low": 1.0, "times_high": 1.02})),
         "packing": google(("BM_pack_random/300/20", {"intervals": 300, "over_bound": 1.0, "real_time": 2.0})),
-        "predict_times": {"rows": [{"predicted": 1, "rounds": [{"predicted": 1.1, "measured": 1}]}]},
+        "predict_times": predicted_times,
+        "predict_times_decoders": predicted_times,
         "epoch_time": {"samples": 8, "rounds": {"batch 16": [{"predicted": 9.0, "measured": 10.0}]}},
         "drawn_settings": {"settings": [{"processes": [{"phase": "train", "planned_bytes": 2**28, "measured_bytes": 2**28 + 2**20}]}]},
         "rank_kills": {"kills": 30, "runs_that_ended_before": 2, "seconds": 80.0, "failures": []},
         "rising_budgets": {"budgets": [budget_row(2**30, 1.0, 2**29)]},
-        "fit_choice": {"points": [{}, {}], "budgets": [{"budget_bytes": 2**30, "fastest": "8 × 1", "times": {"fit": 1.05, "fit --verify 3": 1.0}}]},
+        "fit_choice": {"points": [{}, {}], "budgets": [choices_of_fit]},
+        "fit_choice_gpt2": {"points": [{}, {}], "budgets": [choices_of_fit]},
         "catalog_ladder": {"machine": "v100", "rungs": [catalog_rung("batch 4", 16.0, 8.0), catalog_rung("fp16", 64.0, 16.0)]},
         "search_speed": {"cases": [{"name": "fit", "runs": [{"seconds": 2.0, "peak_bytes": 2**27}]}]},
         "tokenizer": [{"texts": "pairs", "threads": 1, "rates": rates}],
