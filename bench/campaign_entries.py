@@ -311,6 +311,7 @@ ENTRIES = [
         12, 3, ("build/shoehorn", "minilm", "mrpc", "texts"), most_runs=1, exits=(0, 1),
     ),
     Entry("rank_kills", "bench/rank_kills.py --json -", 3, 3, ("build/tests/cross_room_test",), most_runs=1, exits=(0, 1)),
+    Entry("host_kills", "bench/rank_kills.py --hosts --json -", 5, 3, ("build/tests/mpi_test",), most_runs=1, exits=(0, 1)),
     Entry("rising_budgets", "bench/rising_budgets.py --calibrate --json -", 3, 3, ("build/shoehorn",), most_runs=1, exits=(0, 1)),
     Entry("fit_choice", "bench/fit_choice.py --calibrate --json -", 32, 4, ("build/shoehorn",), most_runs=1, exits=(0, 1)),
     Entry(

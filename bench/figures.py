@@ -370,11 +370,16 @@ def drawn_settings_table(machine):
     return ("process", "of them", "planned, MiB", "off by, MiB: median", "95th percentile", "most", *goals), rows
 
 
+RANK_KILLS = {"rank_kills": "three ranks of one host", "host_kills": "two hosts of a rank each"}
+
+
 def rank_kills_table(machine):
-    made = newest(machine.of("rank_kills"))
-    ended = made["runs_that_ended_before"]
-    row = [str(made["kills"]), "–" if ended is None else str(ended), f"{made['seconds']:.0f}", str(len(made["failures"]))]
-    return ("kills of a rank", "runs that ended before theirs", "seconds in all", "failures"), [row]
+    rows = []
+    for name in machine.names(RANK_KILLS):
+        made = newest(machine.of(name))
+        ended = made["runs_that_ended_before"]
+        rows.append([RANK_KILLS[name], str(made["kills"]), "–" if ended is None else str(ended), f"{made['seconds']:.0f}", str(len(made["failures"]))])
+    return ("", "kills of a rank", "runs that ended before theirs", "seconds in all", "failures"), rows
 
 
 def rising_budgets_table(machine):
@@ -521,7 +526,7 @@ def slow_link_table(machine):
         rows += [[SLOW_LINK_ORDERS[name], *slow_link_row(setting)] for setting in newest(machine.of(name))["settings"]]
     header = (
         "order", "", "link", "step, s", "predicted, s", "off by, %", "the first rank sends in a step, MiB",
-        "of it beside the computation complete before the backward's end, %", "of that hidden, %",
+        "of it beside the computation complete before the backward's end, %", "of that hidden, %", "of all hidden, %", "predicted, %",
     )  # fmt: skip
     return header, rows
 
@@ -531,9 +536,11 @@ def slow_link_row(setting):
     run, predicted = setting["runs"][0], setting["predicted_step_seconds"]
     seconds = run.get("step_seconds")
     if seconds is None:
-        return [setting["mode"], where, run["outcome"], "", "", "", "", ""]
+        return [setting["mode"], where, run["outcome"], "", "", "", "", "", "", ""]
     percent = lambda share: "–" if share is None else f"{100 * share:.0f}"
-    shares = [percent(run.get(f"messages_{share}_share")) for share in ("early", "hidden")]
+    early, hidden = (run.get(f"messages_{share}_share") for share in ("early", "hidden"))
+    of_all = None if early is None or hidden is None else early * hidden
+    shares = [percent(share) for share in (early, hidden, of_all, setting.get("predicted_hidden_share"))]
     error = None if predicted is None else abs(predicted - seconds) / seconds
     return [setting["mode"], where, f"{seconds:.2f}", number(predicted, 2), percent(error), f"{run['sent_bytes_in_step'] / MIB:,.0f}", *shares]
 
@@ -865,7 +872,7 @@ FIGURES = [
     Figure("predict_times_decoders", ("predict_times_decoders",), predict_times_table("predict_times_decoders"), only_newest=True),
     Figure("epoch_time", ("epoch_time",), epoch_time_table, only_newest=True),
     Figure("drawn_settings", ("drawn_settings",), drawn_settings_table, only_newest=True),
-    Figure("rank_kills", ("rank_kills",), rank_kills_table, only_newest=True),
+    Figure("rank_kills", tuple(RANK_KILLS), rank_kills_table),
     Figure("rising_budgets", ("rising_budgets",), rising_budgets_table, only_newest=True),
     Figure("fit_choice", ("fit_choice",), fit_choice_table("fit_choice"), newest_of_machine=True),
     Figure("fit_choice_gpt2", ("fit_choice_gpt2",), fit_choice_table("fit_choice_gpt2"), newest_of_machine=True),

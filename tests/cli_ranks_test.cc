@@ -391,11 +391,13 @@ void CliRestartedRanks::expect_same_result(const std::vector<std::string>& flags
             read_text_file(path("undisturbed") / "model.safetensors"));
 }
 
-// Those that are left take the same steps, of four micro-batches: three ranks two, one and one, two ranks two each.
+// Those that are left take the same steps, of four micro-batches: three ranks two, one and one, two ranks two each. The result is that
+// of two ranks that somebody lets go on from the same checkpoint.
 TEST_F(CliRanks, ARestartGoesOnWithTheRanksThatAreLeft) {
-  std::vector<std::string> words =
-      on_ranks(3, train_words({"--effective_batch_size", "32", "--zero_stage", "2", "--max_steps", "2000",
-                               "--save_steps", "200", "--save_total_limit", "2", "--logging_steps", "200"}));
+  const std::vector<std::string> train =
+      train_words({"--effective_batch_size", "32", "--zero_stage", "2", "--max_steps", "2000", "--save_steps",
+                   "200", "--logging_steps", "200"});
+  std::vector<std::string> words = on_ranks(3, train);
   words.insert(words.begin() + 1, {"--max_restarts", "1"});
   StartedProgram program(words, directory_.path());
   ASSERT_TRUE(wait_for(program, "step 400 "));
@@ -404,13 +406,24 @@ TEST_F(CliRanks, ARestartGoesOnWithTheRanksThatAreLeft) {
   kill(ranks.at(2), SIGKILL);
   const ProgramRun result = program.wait();
   EXPECT_EQ(result.exit_code, 0) << result.error;
-  EXPECT_TRUE(contains(result.error,
-                       "restart 1 of 1 with 2 ranks goes on from " + (output() / "checkpoint-").string()))
-      << result.error;
+  const std::string goes_on =
+      "restart 1 of 1 with 2 ranks goes on from " + (output() / "checkpoint-").string();
+  const size_t at = result.error.find(goes_on);
+  ASSERT_NE(at, std::string::npos) << result.error;
+  const int step = std::stoi(result.error.substr(at + goes_on.size()));
   EXPECT_TRUE(contains(result.output, "Effective batch 32 = 4 micro-batches of 8 on 3 ranks"))
       << result.output;
   EXPECT_TRUE(contains(result.output, "Effective batch 32 = 8 a device x 2 accumulation steps x 2 ranks"));
   EXPECT_EQ(read_json(output() / "trainer_state.json").at("global_step"), 2000);
+
+  std::vector<std::string> resumed = train;
+  resumed.insert(resumed.end(),
+                 {"--output_dir", path("resumed").string(), "--resume_from_checkpoint",
+                  (output() / fmt::format("checkpoint-{}", step)).string(), "--save_strategy", "no"});
+  const ProgramRun by_hand = run(on_ranks(2, resumed));
+  ASSERT_EQ(by_hand.exit_code, 0) << by_hand.error;
+  EXPECT_TRUE(read_text_file(output() / "model.safetensors") ==
+              read_text_file(path("resumed") / "model.safetensors"));
 }
 
 // Ranks of two builds might not understand each other: the second one's file has a byte more.

@@ -20,6 +20,11 @@ std::string seconds_text(double seconds) {
   return format_value(seconds, Unit::kSeconds);
 }
 
+// With how uncertain it is, where that is known.
+std::string step_text(const PlannedCandidate& plan) {
+  return seconds_text(plan.step_seconds) + (plan.time.is_calibrated ? error_text(plan.time) : "");
+}
+
 void add_facts(HtmlPage& page, const FitReport& report) {
   if (!report.chosen) {
     page.add_facts({{"budget", format_bytes(report.budget_bytes)},
@@ -51,8 +56,8 @@ void add_measured(HtmlPage& page, const FitReport& report) {
   HtmlTable table{.columns = {{"step, measured", true}, {"step, planned", true}, {"peak", true}, {"flags"}}};
   for (const MeasuredStep& step : steps) {
     const PlannedCandidate& plan = report.best[step.index];
-    table.rows.push_back({seconds_text(step.seconds), seconds_text(plan.step_seconds),
-                          format_bytes(plan.process_bytes), added_flags_text(plan)});
+    table.rows.push_back({seconds_text(step.seconds), step_text(plan), format_bytes(plan.process_bytes),
+                          added_flags_text(plan)});
   }
   page.add_heading("Measured, in turns");
   if (!table.rows.empty()) page.add_table(table);
@@ -87,7 +92,7 @@ void add_frontier(HtmlPage& page, const FitReport& report) {
     const char* verdict = is_chosen(report, plan)                   ? "chosen"
                           : budget_for(plan) <= report.budget_bytes ? "fits"
                                                                     : "too large";
-    table.rows.push_back({format_bytes(plan.process_bytes), verdict, seconds_text(plan.step_seconds),
+    table.rows.push_back({format_bytes(plan.process_bytes), verdict, step_text(plan),
                           std::string(tier_name(plan.run.tier)), added_flags_text(plan)});
   }
   page.add_table(table);
@@ -123,11 +128,22 @@ void add_techniques(HtmlPage& page, const FitReport& report) {
         {effect.name, std::string(tier_name(effect.plan.run.tier)), format_bytes(effect.plan.process_bytes),
          format_difference(static_cast<double>(effect.plan.process_bytes - asked.process_bytes),
                            Unit::kBytes),
-         seconds_text(effect.plan.step_seconds),
-         fmt::format("{:+.1f} %", 100 * added_time(asked, effect.plan))});
+         step_text(effect.plan), fmt::format("{:+.1f} %", 100 * added_time(asked, effect.plan))});
   }
   page.add_heading("What each technique buys alone");
   page.add_table(table);
+}
+
+// What the tier above those that are allowed would buy.
+void add_above(HtmlPage& page, const FitReport& report) {
+  const std::optional<PlannedCandidate>& above = report.result.above;
+  if (!above) return;
+  page.add_heading(fmt::format("With --allow {}", tiers_with_above(report)));
+  page.add_table({.columns = {{"peak", true}, {"step", true}, {"changes"}, {"flags"}},
+                  .rows = {{format_bytes(above->process_bytes), step_text(*above),
+                            std::string(tier_name(above->run.tier)), added_flags_text(*above)}}});
+  if (report.result.above_is_cut_short)
+    page.add_paragraph("That search was cut short: with these changes allowed it may find more.");
 }
 
 void add_least(HtmlPage& page, const FitResult& result) {
@@ -147,6 +163,7 @@ std::string fit_page(const FitReport& report) {
   add_facts(page, report);
   add_measured(page, report);
   add_frontier(page, report);
+  add_above(page, report);
   add_binding(page, report);
   add_techniques(page, report);
   add_least(page, report.result);

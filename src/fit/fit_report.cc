@@ -34,23 +34,31 @@ std::string format_binding(const FitReport& report, const std::string& of) {
   return text;
 }
 
+// Between a step's seconds and what follows them: how uncertain they are, where that is known.
+std::string error_column(bool is_calibrated, const std::string& error = {}) {
+  return is_calibrated ? fmt::format("{:<8}", error) : "";
+}
+
 std::string row(const PlannedCandidate& plan, bool is_marked = false) {
-  return fmt::format("{} {:>9.3f} s{:>13}  {:<9}  {}\n", is_marked ? '>' : ' ', plan.step_seconds,
-                     format_bytes(plan.process_bytes), tier_name(plan.run.tier), added_flags_text(plan));
+  const StepTime& time = plan.time;
+  return fmt::format("{} {:>9.3f} s{}{:>13}  {:<9}  {}\n", is_marked ? '>' : ' ', plan.step_seconds,
+                     error_column(time.is_calibrated, error_text(time)), format_bytes(plan.process_bytes),
+                     tier_name(plan.run.tier), added_flags_text(plan));
 }
 
 std::string heading(bool is_calibrated) {
-  return fmt::format("  {:>11}{:>13}  {:<9}  {}\n", is_calibrated ? "step" : "step, least", "peak", "changes",
-                     "flags");
+  return fmt::format("  {:>11}{}{:>13}  {:<9}  {}\n", is_calibrated ? "step" : "step, least",
+                     error_column(is_calibrated), "peak", "changes", "flags");
 }
 
 // With the budget between what is larger and what fits.
 std::string format_frontier(const FitReport& report) {
   const std::vector<PlannedCandidate> rows = frontier_with_chosen(report);
   std::string text = "Less memory takes longer (>: chosen)\n";
-  text += heading(!rows.empty() && rows.front().time.is_calibrated);
-  const std::string budget =
-      fmt::format("  {:>11}{:>13}  the budget: what is below fits\n", "", format_bytes(report.budget_bytes));
+  const bool is_calibrated = !rows.empty() && rows.front().time.is_calibrated;
+  text += heading(is_calibrated);
+  const std::string budget = fmt::format("  {:>11}{}{:>13}  the budget: what is below fits\n", "",
+                                         error_column(is_calibrated), format_bytes(report.budget_bytes));
   bool is_below = false;
   for (const PlannedCandidate& plan : rows) {
     if (!is_below && budget_for(plan) <= report.budget_bytes) {
@@ -135,10 +143,8 @@ std::string allow_text(const std::set<MathsChange>& tiers) {
 std::string format_above(const FitReport& report) {
   const std::optional<PlannedCandidate>& above = report.result.above;
   if (!above) return {};
-  std::set<MathsChange> tiers = report.allowed;
-  tiers.insert(above->run.tier);
   return fmt::format(
-      "\nWith --allow {}{}\n{}{}", allow_text(tiers),
+      "\nWith --allow {}{}\n{}{}", tiers_with_above(report),
       report.result.above_is_cut_short ? ", which may find more: this search was cut short" : "",
       heading(above->time.is_calibrated), row(*above));
 }
@@ -272,6 +278,13 @@ std::string bound_plan_text(const FitReport& report) {
 
 std::string binding_moment(const FitReport& report) {
   return fmt::format("{}: {}", report.binding.run_phase, report.binding.peak_node);
+}
+
+std::string tiers_with_above(const FitReport& report) {
+  CHECK(report.result.above, "no tier above buys anything");
+  std::set<MathsChange> tiers = report.allowed;
+  tiers.insert(report.result.above->run.tier);
+  return allow_text(tiers);
 }
 
 std::string tiers_to_allow(const FitReport& report) {

@@ -75,6 +75,8 @@ std::vector<PlannedCandidate> frontier_with_chosen(const FitReport& report);
 std::string bound_plan_text(const FitReport& report);
 // Where in the run that is: "train: node 5 of 60, …".
 std::string binding_moment(const FitReport& report);
+// What --allow would have to say for FitResult::above; CHECKs that there is one.
+std::string tiers_with_above(const FitReport& report);
 // What --allow would have to say for the least budget of each tier that is not allowed and that makes the run smaller, as
 // "numerics,adapters"; empty where none does.
 std::string tiers_to_allow(const FitReport& report);

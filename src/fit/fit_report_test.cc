@@ -158,6 +158,34 @@ TEST_F(FitReportTest, WhatIsCalibratedHasItsErrorEverywhere) {
   EXPECT_TRUE(contains(fit_page(report_), "6:00 ± 4 %"));
   report_.measured = {{2.4, 0}};
   EXPECT_TRUE(contains(format_fit(report_), "  epoch                4:00\n"));
+  for (PlannedCandidate& plan : result_.frontier) {
+    plan.time.is_calibrated = true;
+    plan.time.error = 0.034;
+  }
+  result_.frontier[2].time.error = 0.12;
+  EXPECT_TRUE(contains(format_fit(report_),
+                       "         step                 peak  changes    flags\n"
+                       "      1.000 s ± 4 %      400.00 MiB  exact      as asked for\n"
+                       "                        320.00 MiB  the budget: what is below fits\n"
+                       ">     1.200 s ± 4 %      300.00 MiB  exact      --gradient_checkpointing\n"
+                       "      1.500 s ± 12 %     200.00 MiB  rounding   --per_device_train_batch_size 1\n"))
+      << format_fit(report_);
+  EXPECT_TRUE(contains(fit_page(report_), "1.50 s ± 12 %")) << fit_page(report_);
+}
+
+TEST_F(FitReportTest, WhatTheTierAboveWouldBuyIsShown) {
+  EXPECT_FALSE(contains(format_fit(report_), "With --allow"));
+  EXPECT_FALSE(contains(fit_page(report_), "With --allow"));
+  result_.above = half_;
+  EXPECT_TRUE(contains(format_fit(report_), "\nWith --allow numerics\n"));
+  std::string page = fit_page(report_);
+  const size_t heading = page.find("With --allow numerics<");
+  ASSERT_NE(heading, std::string::npos);
+  EXPECT_TRUE(contains(page.substr(heading), "150.00 MiB"));
+  EXPECT_TRUE(contains(page.substr(heading), "--bf16"));
+  EXPECT_FALSE(contains(page, "cut short"));
+  result_.above_is_cut_short = true;
+  EXPECT_TRUE(contains(fit_page(report_), "cut short"));
 }
 
 // Of several ranks: what goes over which link, and the step with the messages beside the computation and without that.

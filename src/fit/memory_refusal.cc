@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/format.h"
 #include "base/plural.h"
 #include "base/process.h"
@@ -36,6 +38,16 @@ std::string nothing_fits(const Alternatives& alternatives) {
   return text;
 }
 
+// The moment of the run at which most is alive; empty where no program runs.
+std::string binding_moment(const MemoryForecast& forecast) {
+  const auto largest = std::ranges::max_element(forecast.phase_arenas, {}, &PhaseArenas::bytes);
+  if (largest == forecast.phase_arenas.end() || largest->moment.empty()) return {};
+  const bool trains =
+      std::ranges::find(forecast.phase_arenas, "train", &PhaseArenas::name) != forecast.phase_arenas.end();
+  return fmt::format("\nMost is alive in {}, at {}{}.", largest->name, largest->moment,
+                     trains ? "; `shoehorn fit --why` with the same flags says what" : "");
+}
+
 // Whether the plan fits where no other process holds any of what the limit counts.
 bool would_fit_alone(const MemoryForecast& forecast) {
   const MemoryLimitKind kind = forecast.limit.kind;
@@ -61,6 +73,7 @@ std::string format_refusal(const MemoryForecast& forecast, const Alternatives& a
           ? fmt::format(", which {} of a host share", plural(forecast.budget_ranks, "rank"))
           : "",
       format_bytes(forecast.process_bytes()), format_bytes(forecast.process_bytes() - forecast.budget_bytes));
+  text += binding_moment(forecast);
   std::optional<MathsChange> change;
   for (const Alternative& alternative : alternatives.fitting) {
     if (alternative.change != change) text += fmt::format("\n{}", heading_of(alternative.change));

@@ -108,6 +108,7 @@ PlanSearch::~PlanSearch() {
 
 std::unique_ptr<Session> PlanSearch::session_of(const FitCandidate& run, bool is_compared) const {
   SessionOptions session = options_of_(run.arguments);
+  if (session.executor.heeds_stops) throw_if_stop_requested();
   session.backend = options_.backend;
   session.keeps_code = options_.keeps_code;
   session.is_compared = is_compared;
@@ -174,7 +175,6 @@ void PlanSearch::plan_ahead(const std::vector<FitCandidate>& runs) {
 }
 
 PlannedCandidate PlanSearch::planned_of(const FitCandidate& run) const {
-  throw_if_stop_requested();
   validate(run.arguments);
   const std::unique_ptr<Session> session = session_of(run, options_.compares_only);
   const StepTime time = step_time_of(run, *session);
@@ -568,6 +568,18 @@ bool PlanSearch::may_fit_with(const FitCandidate& asked, const std::set<MathsCha
   options_.space.allowed = allowed;
   return std::ranges::any_of(smallest_forms(asked),
                              [this](const FitCandidate& form) { return may_fit(form); });
+}
+
+std::optional<PlannedCandidate> PlanSearch::first_that_fits(std::span<const FitCandidate> runs) {
+  for (size_t begin = 0; begin < runs.size();) {
+    const size_t end = std::min(begin + most_plans_ahead(), runs.size());
+    plan_ahead({runs.begin() + static_cast<ptrdiff_t>(begin), runs.begin() + static_cast<ptrdiff_t>(end)});
+    for (; begin < end; ++begin) {
+      std::optional<PlannedCandidate> planned = plan_as_it_is(runs[begin]);
+      if (planned && fits(*planned)) return planned;
+    }
+  }
+  return std::nullopt;
 }
 
 // Each alone, by name; the run as asked for comes first.

@@ -122,6 +122,8 @@ class PlanSearch {
   bool may_fit_with(const FitCandidate& asked, const std::set<MathsChange>& allowed);
   // What fits of one form with such changes, whatever other forms reach.
   FormResult find_in_form(const FitCandidate& form, const std::set<MathsChange>& allowed);
+  // Of the runs, as they are, the first that fits.
+  std::optional<PlannedCandidate> first_that_fits(std::span<const FitCandidate> runs);
   // The smallest of all that was planned, and of the run with everything that makes it smaller.
   PlannedCandidate find_least(const FitCandidate& asked);
   // The run as it is, without a search: what binds in it, and what each technique would change alone. It is all of

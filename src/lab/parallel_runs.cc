@@ -127,16 +127,23 @@ std::vector<std::string> setting_words(const ParallelOptions& options, const Par
   return words;
 }
 
-std::optional<double> predicted_step_seconds(const std::string& program, const ParallelOptions& options,
-                                             const ParallelSetting& setting) {
+std::optional<PredictedStep> predicted_step(const std::string& program, const ParallelOptions& options,
+                                            const ParallelSetting& setting) {
   std::vector<std::string> command = {program};
   for (std::string& word : plan_words(options, setting)) command.push_back(std::move(word));
   const FinishedProcess finished = run_shoehorn(command);
   if (finished.exit_code != 0) return std::nullopt;
   const nlohmann::json plan = nlohmann::json::parse(finished.output, nullptr, false);
-  const bool is_whole = plan.is_object() && plan.value("step_seconds_are", "") == "calibrated" &&
-                        (setting.mode == kOneProcess || plan["messages"].is_object());
-  return is_whole ? std::optional(plan["step_seconds"].get<double>()) : std::nullopt;
+  if (!plan.is_object() || plan.value("step_seconds_are", "") != "calibrated") return std::nullopt;
+  PredictedStep step{plan["step_seconds"].get<double>()};
+  if (setting.mode == kOneProcess) return step;
+  if (!plan["messages"].is_object()) return std::nullopt;
+  step.hidden_share = plan["messages"]["hidden_share"].get<double>();
+  return step;
+}
+
+std::optional<double> predicted_seconds(const ParallelResult& result) {
+  return result.predicted ? std::optional(result.predicted->seconds) : std::nullopt;
 }
 
 nlohmann::ordered_json run_to_json(const ParallelRun& run) {
@@ -234,7 +241,7 @@ ParallelResults walk_parallel(const ParallelOptions& options, const RunProgress&
   const int64_t of = options.repeats * settings;
   if (on_run) on_run(0, of, "");
   for (ParallelResult& result : results.settings)
-    result.predicted_step_seconds = predicted_step_seconds(program, options, result.setting);
+    result.predicted = predicted_step(program, options, result.setting);
   for (int64_t done = 0; done < of; ++done) {
     const int64_t round = done / settings, at = done % settings;
     ParallelResult& result = results.settings[static_cast<size_t>(round % 2 == 0 ? at : settings - 1 - at)];
@@ -282,7 +289,7 @@ std::string format_parallel(const ParallelResults& results) {
       row.push_back(times_text(result, one));
       row.push_back(times_text(result, ddp));
       row.push_back(number_text(result.of(&ParallelRun::step_seconds)));
-      row.push_back(number_text(result.predicted_step_seconds));
+      row.push_back(number_text(predicted_seconds(result)));
       row.push_back(result.runs[0].sent_bytes > 0 ? format_bytes(result.runs[0].sent_bytes) : kNothing);
       row.push_back(percent_text(result.of(&ParallelRun::hidden_share)));
       row.push_back(format_bytes(result.runs[0].process_bytes));
@@ -304,8 +311,10 @@ nlohmann::ordered_json to_json(const ParallelResults& results) {
     nlohmann::ordered_json one = {{"mode", result.setting.mode},
                                   {"link", nullptr},
                                   {"command", command_words(results.options, result.setting)},
-                                  {"predicted_step_seconds", json_of(result.predicted_step_seconds)},
+                                  {"predicted_step_seconds", json_of(predicted_seconds(result))},
                                   {"runs", nlohmann::ordered_json::array()}};
+    if (result.predicted && result.predicted->hidden_share)
+      one["predicted_hidden_share"] = *result.predicted->hidden_share;
     if (result.setting.link) {
       one["link"] = {{"latency_seconds", result.setting.link->latency_seconds},
                      {"bytes_per_second", result.setting.link->bytes_per_second}};

@@ -55,11 +55,17 @@ struct ParallelRun {
   bool is_measured() const { return outcome == RunOutcome::kMeasured; }
 };
 
+// As `shoehorn plan` says it.
+struct PredictedStep {
+  double seconds = 0;
+  std::optional<double> hidden_share = {};  // of all messages' seconds, what the computation hides; none of one process
+};
+
 struct ParallelResult {
   ParallelSetting setting;
   std::vector<ParallelRun> runs = {};
-  // As `shoehorn plan` says it; none where operations are not calibrated for the threads of a rank, or the link is not known.
-  std::optional<double> predicted_step_seconds = {};
+  // None where operations are not calibrated for the threads of a rank, or the link is not known.
+  std::optional<PredictedStep> predicted = {};
 
   const ParallelRun* unmeasured() const;
   // Whether there are runs, and all were measured.
@@ -95,7 +101,7 @@ ParallelResults walk_parallel(const ParallelOptions& options, const RunProgress&
 // memory), the step and its prediction, what is sent and which share of it is hidden, memory.
 std::string format_parallel(const ParallelResults& results);
 // {"machine", "ranks", "threads", "gradient_accumulation_steps", "left_out": text or "", "settings": [{"mode", "link", "command",
-// "predicted_step_seconds", "runs", "samples_per_second": {"median", "low", "high"}, "times_one_process", …}]}
+// "predicted_step_seconds", "predicted_hidden_share", "runs", "samples_per_second": {"median", "low", "high"}, "times_one_process", …}]}
 nlohmann::ordered_json to_json(const ParallelResults& results);
 
 // 0: each setting was measured. 1: one was not.

@@ -15,10 +15,6 @@ int64_t first_batch_size(const TrainingArguments& args) {
   return state.train_batch_size.value_or(args.per_device_train_batch_size);
 }
 
-int64_t next_batch_size(int64_t size) {
-  return static_cast<int64_t>(0.9 * static_cast<double>(size));
-}
-
 std::string format_found_batch_size(const TrainingArguments& asked, const TrainingArguments& planned) {
   if (!asked.auto_find_batch_size) return {};
   const int64_t found = planned.per_device_train_batch_size;

@@ -40,14 +40,6 @@ int64_t peak_of(const Model& model, int64_t batch_size) {
   return Trainer(model, finding(batch_size), long_samples()).forecast().process_bytes();
 }
 
-// int(0.9 * size) in Python, again and again.
-TEST(AutoFindBatchSize, SizesAreThoseOfAccelerate) {
-  std::vector<int64_t> sizes = {64};
-  while (sizes.back() > 0) sizes.push_back(next_batch_size(sizes.back()));
-  EXPECT_EQ(sizes, (std::vector<int64_t>{64, 57, 51, 45, 40, 36, 32, 28, 25, 22, 19, 17, 15,
-                                         13, 11, 9,  8,  7,  6,  5,  4,  3,  2,  1,  0}));
-}
-
 TEST(AutoFindBatchSize, TakesTheFirstThatFits) {
   if (kIsSanitized) GTEST_SKIP() << "a sanitizer takes memory of its own";
   const TestDirectory directory;

@@ -31,11 +31,9 @@ void use_updates_in_backward(TrainingArguments& args) {
   args.max_grad_norm = 0;
 }
 
-void use_rate_over_epsilon(TrainingArguments& args, const std::string& optimizer) {
-  const double rate_of_sgd = args.learning_rate;
-  args.optim = optimizer;
-  args.learning_rate = 1e-3;
-  args.optim_args = {{"eps", 2 * args.learning_rate / rate_of_sgd}};
+// Of those whose epsilon no argument of its own says.
+void use_with_epsilon(TrainingArguments& args, const std::string& optimizer) {
+  args.optim_args = {{"eps", use_optimizer_with_epsilon(args, optimizer)}};
 }
 
 // An error of a gradient moves weights by no more than SGD does at the rate of rank_arguments(), but where a leap is said.
@@ -81,8 +79,8 @@ const std::vector<OptimizerFamily>& optimizer_families() {
        },
        2 * kLionRate * kRankSteps},
       // These divide a gradient by a root of squares plus epsilon, as AdamW does.
-      {"Adagrad", [](TrainingArguments& args) { use_rate_over_epsilon(args, "adagrad"); }},
-      {"RMSprop", [](TrainingArguments& args) { use_rate_over_epsilon(args, "rmsprop"); }},
+      {"Adagrad", [](TrainingArguments& args) { use_with_epsilon(args, "adagrad"); }},
+      {"RMSprop", [](TrainingArguments& args) { use_with_epsilon(args, "rmsprop"); }},
       // A step is at most half of that rate times a moment, which is no more than the norm of the gradient, clipped to 1.
       {"8-bit AdamW",
        [](TrainingArguments& args) {

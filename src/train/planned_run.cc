@@ -96,19 +96,26 @@ void check_lockable(int64_t bytes, int64_t lockable_bytes) {
       format_bytes(bytes), format_bytes(lockable_bytes), ceil_divide(bytes, kKibibyte));
 }
 
-Alternatives PlannedRun::alternatives() const {
+SessionOfArguments PlannedRun::session_of_arguments() const {
   const SessionOptions& own = session_->options();
-  const auto options_of = [this, &own](const TrainingArguments& args) {
-    SessionOptions other = session_options_of(model_, args, data_);
-    other.backend = own.backend;
-    other.executor.heeds_stops = own.executor.heeds_stops;
-    other.step.ranks.rank = own.step.ranks.rank;
-    other.step.decay_of = own.step.decay_of;
-    if (keeps_optimizer_) other.step.optimizer = own.step.optimizer;
-    return other;
-  };
+  const std::optional<OptimizerOptions> optimizer =
+      keeps_optimizer_ ? std::optional(own.step.optimizer) : std::nullopt;
+  return
+      [&model = model_, data = data_, backend = own.backend, heeds_stops = own.executor.heeds_stops,
+       rank = own.step.ranks.rank, decay_of = own.step.decay_of, optimizer](const TrainingArguments& args) {
+        SessionOptions other = session_options_of(model, args, data);
+        other.backend = backend;
+        other.executor.heeds_stops = heeds_stops;
+        other.step.ranks.rank = rank;
+        other.step.decay_of = decay_of;
+        if (optimizer) other.step.optimizer = *optimizer;
+        return other;
+      };
+}
+
+Alternatives PlannedRun::alternatives() const {
   return find_alternatives(
-      model_, options_of, args_, forecast_,
+      model_, session_of_arguments(), args_, forecast_,
       {.keeps_optimizer = keeps_optimizer_, .keeps_state = !args_.resume_from_checkpoint.empty()});
 }
 

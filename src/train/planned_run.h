@@ -67,6 +67,8 @@ class PlannedRun {
   const MemoryForecast& forecast() const { return forecast_; }
   // The changes that would make a run fit that does not.
   Alternatives alternatives() const;
+  // How a session of other arguments is made. The model and the data must outlive it, this run need not.
+  SessionOfArguments session_of_arguments() const;
   // Null without profile_steps.
   StepProfile* profile() const { return profile_.get(); }
 

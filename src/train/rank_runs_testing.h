@@ -50,13 +50,18 @@ inline TrainingArguments rank_arguments(int64_t micro_batch_size = 4) {
   return args;
 }
 
-// AdamW divides a gradient's mean by the root of its mean square plus epsilon: an error of the gradient moves the step by at most
-// twice itself ÷ epsilon. With this epsilon that is no more than what SGD makes of it at the rate of rank_arguments().
-inline void use_adamw(TrainingArguments& args) {
+// Of an optimizer that divides a gradient by the root of a mean square plus epsilon: an error of the gradient moves the step by at
+// most twice itself ÷ epsilon. With the epsilon that is returned that is no more than what SGD makes of it at the rate of
+// rank_arguments().
+inline double use_optimizer_with_epsilon(TrainingArguments& args, const std::string& optimizer) {
   const double rate_of_sgd = args.learning_rate;
-  args.optim = "adamw_torch";
+  args.optim = optimizer;
   args.learning_rate = 1e-3;
-  args.adam_epsilon = 2 * args.learning_rate / rate_of_sgd;
+  return 2 * args.learning_rate / rate_of_sgd;
+}
+
+inline void use_adamw(TrainingArguments& args) {
+  args.adam_epsilon = use_optimizer_with_epsilon(args, "adamw_torch");
 }
 
 // As their bytes: JSON's numbers would take longer than the training.

@@ -15,6 +15,7 @@
 #include "base/stop_request.h"
 #include "data/mixture.h"
 #include "exec/backend/thread_count.h"
+#include "fit/batch_size_search.h"
 #include "fit/gather_choice.h"
 #include "io/checkpoint_directory.h"
 #include "io/directory_lock.h"
@@ -117,7 +118,7 @@ Trainer::Trainer(const Model& model, TrainingArguments args, Dataset train_datas
     } else {
       throw_if_stop_requested();
     }
-    set_micro_batch_size(args_, next_batch_size(args_.per_device_train_batch_size));
+    set_micro_batch_size(args_, find_batch_size());
     plan();
   }
   choose_gathering_of_ranks();
@@ -129,6 +130,19 @@ bool Trainer::fits_on_all_ranks() const {
   if (!options_.ranks) return forecast().fits();
   const std::vector<bool> fits = gather_values(*options_.ranks, forecast().fits());
   return std::ranges::all_of(fits, [](bool one) { return one; });
+}
+
+// The size that the search has for the rank with the least memory.
+int64_t Trainer::find_batch_size() {
+  int64_t size = args_.per_device_train_batch_size;
+  if (!forecast().fits()) {
+    const SessionOfArguments options_of = run_->session_of_arguments();
+    const BatchSizeMemory memory = {.budget_bytes = forecast().budget_bytes,
+                                    .caller_bytes = options_.caller_bytes};
+    run_.reset();
+    size = find_smaller_batch_size(model_, options_of, args_, memory);
+  }
+  return options_.ranks ? std::ranges::min(gather_values(*options_.ranks, size)) : size;
 }
 
 // Ranks run one program: what does not fit one of them fits none, and the first one's prediction counts.

@@ -162,6 +162,7 @@ class Trainer {
   std::optional<double> predicted_step_seconds() const;
   bool may_shrink_batch() const;
   bool fits_on_all_ranks() const;
+  int64_t find_batch_size();
   bool is_main_rank() const;
   void check_ranks() const;
   ByteProgress hash_progress() const;

@@ -258,11 +258,12 @@ std::string TwoHosts::delay_link(std::chrono::microseconds delay) {
   return {};
 }
 
-void TwoHosts::signal_second(const std::string& program, int signal) const {
-  must(fmt::format(
-      "nsenter -t {} -m -p -- sh -c 'for p in /proc/[0-9]*; do if [ \"$(readlink $p/exe)\" = {} ]; then "
-      "kill -{} ${{p#/proc/}}; fi; done'",
+bool TwoHosts::signal_second(const std::string& program, int signal) const {
+  const Said said = say(fmt::format(
+      "nsenter -t {} -m -p -- sh -c 'for p in /proc/[0-9]*; do if [ \"$(readlink $p/exe)\" = {} ]; "
+      "then kill -{} ${{p#/proc/}} && echo signalled; fi; done'",
       b_.process, program, signal));
+  return said.text.find("signalled") != std::string::npos;
 }
 
 bool TwoHosts::runs_program(const std::string& program) const {

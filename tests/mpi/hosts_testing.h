@@ -58,8 +58,8 @@ class TwoHosts {
   // Every packet takes so long from now on, by tc's netem or, where the kernel lacks it, a relay. Empty, or why there is neither.
   std::string delay_link(std::chrono::microseconds delay);
 
-  // To the processes of a program, by its path, on the second host.
-  void signal_second(const std::string& program, int signal) const;
+  // To the processes of a program, by its path, on the second host. Whether there were any.
+  bool signal_second(const std::string& program, int signal) const;
   // Whether a process of it runs on either host.
   bool runs_program(const std::string& program) const;
 

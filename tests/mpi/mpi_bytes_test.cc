@@ -193,6 +193,22 @@ TEST_F(MpiBytes, CountWhatGroupsSend) {
   }
 }
 
+// Of local SGD every second step sends, all of it; the plan has the average, which is rounded to a byte.
+TEST_F(MpiBytes, CountLocalSgd) {
+  constexpr int64_t kLocalSteps = 2;
+  const std::vector<std::string> local = {"--local_sgd_steps", std::to_string(kLocalSteps)};
+  for (const int64_t ranks : {2, 3}) {
+    const std::vector<int64_t> few = sent_in(kLocalSteps, ranks, 0, local);
+    const std::vector<int64_t> more = sent_in(kLocalSteps * (1 + kSteps), ranks, 0, local);
+    const int64_t in_plan = planned(ranks, 0, local);
+    EXPECT_NEAR(static_cast<double>(more.at(0) - few.at(0)),
+                static_cast<double>(kSteps * kLocalSteps * in_plan), kSteps)
+        << ranks;
+    EXPECT_LT(in_plan, planned(ranks, 0) * 2 / 3)
+        << "half of what data parallel sends in each step, and little more";
+  }
+}
+
 // A run of ranks drawn at random, of what goes together.
 std::vector<std::string> drawn_layout(std::mt19937& random, int64_t ranks, int64_t stage) {
   const auto one_of = [&](const std::vector<std::vector<std::string>>& choices) {

@@ -6,10 +6,12 @@
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <thread>
 
 #include "beside_program.h"
 #include "cli_support.h"
+#include "environment_count.h"
 #include "hosts_testing.h"
 #include "io/checkpoint_directory.h"
 #include "io/file.h"
@@ -232,6 +234,66 @@ TEST_F(SeveralHosts, GoOnWithoutAHostThatIsLost) {
   EXPECT_TRUE(contains(result.output, "Effective batch 16 = 8 a device x 2 accumulation steps;"))
       << result.output;
   EXPECT_EQ(read_json(path("left") / "trainer_state.json").at("global_step"), 1000);
+}
+
+// The rank of the second host is killed at any instant between the start of its process and the end of the run, again and again, each
+// run going on from what the one before left: at the end the weights are those of a run that was never killed.
+TEST_F(SeveralHosts, GoOnAfterKillsAtRandomInstants) {
+  const std::vector<std::string> steps = {"--max_steps",        "600", "--save_steps",    "25",
+                                          "--save_total_limit", "2",   "--logging_steps", "200"};
+  using Clock = std::chrono::steady_clock;
+  const auto seconds_since = [](Clock::time_point begin) {
+    return std::chrono::duration<double>(Clock::now() - begin).count();
+  };
+  const auto start = Clock::now();
+  ASSERT_EQ(start_on_hosts("never-killed", steps).wait().exit_code, 0);
+  std::mt19937_64 random(13);
+  std::uniform_real_distribution<double> delay(0, seconds_since(start));
+  const auto whole_checkpoint = [&] {
+    const LatestCheckpoint latest = latest_checkpoint(path("killed"));
+    if (latest.path) EXPECT_EQ(checkpoint_defect(*latest.path, VerifiedFiles::kAll), "");
+    return latest;
+  };
+  int finished = 0, resumed = 0;
+  const auto start_again = [&] {
+    std::vector<std::string> words = steps;
+    if (whole_checkpoint().path) {
+      words.emplace_back("--resume_from_checkpoint");
+      ++resumed;
+    }
+    return start_on_hosts("killed", words);
+  };
+  const auto expect_result = [&] {
+    EXPECT_TRUE(read_text_file(path("killed") / "model.safetensors") ==
+                read_text_file(path("never-killed") / "model.safetensors"));
+  };
+  for (int kills = 0; kills < environment_count("SHOEHORN_HOST_KILLS", 2) && !HasFailure();) {
+    StartedProgram program = start_again();
+    std::this_thread::sleep_for(std::chrono::duration<double>(delay(random)));
+    bool was_hit = false;
+    do {
+      was_hit = hosts_->signal_second(SHOEHORN_PROGRAM, SIGKILL);
+    } while (!was_hit && is_process_running(program.pid()));
+    const auto hit = Clock::now();
+    while (was_hit && hosts_->runs_program(SHOEHORN_PROGRAM) && seconds_since(hit) < kNoHangSeconds)
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    if (was_hit) EXPECT_LT(seconds_since(hit), kMostSecondsOfAnEnd);
+    const ProgramRun result = program.wait();
+    whole_checkpoint();
+    if (result.exit_code == 0) {
+      expect_result();
+      fs::remove_all(path("killed"));
+      ++finished;
+    } else {
+      EXPECT_TRUE(was_hit) << result.output << result.error;
+      ++kills;
+    }
+  }
+  const ProgramRun last = start_again().wait();
+  ASSERT_EQ(last.exit_code, 0) << last.output << last.error;
+  expect_result();
+  EXPECT_GT(resumed, 0) << "the kills must hit runs that have something to lose";
+  RecordProperty("finished_between", finished);
 }
 
 // What happens to a run, and what its error says then.

@@ -150,6 +150,7 @@ def example_output(name):
     if name.startswith("tokenizer_family_"):
         compared_texts = {"texts": 1000, "differing": 0, "megabyte_seconds": 0.5, "megabyte_is_equal": True}
         return {"random_texts": 900, "seed": 1, "families": {name.removeprefix("tokenizer_family_"): compared_texts}}
+    kills = {"kills": 30, "runs_that_ended_before": 2, "seconds": 80.0, "failures": []}
     predicted_times = {"rows": [{"predicted": 1, "rounds": [{"predicted": 1.1, "measured": 1}]}]}
     choices_of_fit = {"budget_bytes": 2**30, "fastest": "8 × 1", "times": {"fit": 1.05, "fit --verify 3": 1.0}}
     rates = {"shoehorn": [30.0, 40.0, 50.0], "encode_batch": [1.0], "encode_batch_fast": [2.0]}
@@ -171,7 +172,8 @@ def example_output(name):
         "predict_times_decoders": predicted_times,
         "epoch_time": {"samples": 8, "rounds": {"batch 16": [{"predicted": 9.0, "measured": 10.0}]}},
         "drawn_settings": {"settings": [{"processes": [{"phase": "train", "planned_bytes": 2**28, "measured_bytes": 2**28 + 2**20}]}]},
-        "rank_kills": {"kills": 30, "runs_that_ended_before": 2, "seconds": 80.0, "failures": []},
+        "rank_kills": kills,
+        "host_kills": kills,
         "rising_budgets": {"budgets": [budget_row(2**30, 1.0, 2**29)]},
         "fit_choice": {"points": [{}, {}], "budgets": [choices_of_fit]},
         "fit_choice_gpt2": {"points": [{}, {}], "budgets": [choices_of_fit]},
@@ -664,12 +666,12 @@ class ChoicesOfFit(unittest.TestCase):
 
     def test_kills_of_ranks_are_read_from_the_tests_report(self):
         report = lambda **test: {"testsuites": [{"testsuite": [{"time": "81.5s", "result": "COMPLETED", **test}]}]}
-        made = rank_kills.result_of(report(finished_between="2"), 30)
+        made = rank_kills.result_of(report(finished_between="2"), "A.Test", 30)
         self.assertEqual(made, {"kills": 30, "runs_that_ended_before": 2, "seconds": 81.5, "failures": []})
-        failed = rank_kills.result_of(report(failures=[{"failure": "weights differ"}]), 30)
+        failed = rank_kills.result_of(report(failures=[{"failure": "weights differ"}]), "A.Test", 30)
         self.assertEqual((failed["failures"], failed["runs_that_ended_before"]), (["weights differ"], None))
         with self.assertRaises(compare.CompareError):
-            rank_kills.result_of(report(result="SKIPPED", skipped=[{"message": "no MPI"}]), 30)
+            rank_kills.result_of(report(result="SKIPPED", skipped=[{"message": "no MPI"}]), "A.Test", 30)
 
     def test_rising_budgets_are_never_slower_and_hold_what_they_may(self):
         mib = 2**20
