@@ -39,7 +39,7 @@ std::string nothing_fits(const Alternatives& alternatives) {
 }
 
 // The moment of the run at which most is alive; empty where no program runs.
-std::string binding_moment(const MemoryForecast& forecast) {
+std::string moment_text(const MemoryForecast& forecast) {
   const auto largest = std::ranges::max_element(forecast.phase_arenas, {}, &PhaseArenas::bytes);
   if (largest == forecast.phase_arenas.end() || largest->moment.empty()) return {};
   const bool trains =
@@ -73,7 +73,7 @@ std::string format_refusal(const MemoryForecast& forecast, const Alternatives& a
           ? fmt::format(", which {} of a host share", plural(forecast.budget_ranks, "rank"))
           : "",
       format_bytes(forecast.process_bytes()), format_bytes(forecast.process_bytes() - forecast.budget_bytes));
-  text += binding_moment(forecast);
+  text += moment_text(forecast);
   std::optional<MathsChange> change;
   for (const Alternative& alternative : alternatives.fitting) {
     if (alternative.change != change) text += fmt::format("\n{}", heading_of(alternative.change));
