@@ -8,6 +8,7 @@
 #include "analysis/analysis_testing.h"
 #include "base/stop_request.h"
 #include "exec/null/null_backend.h"
+#include "model/task.h"
 #include "models/bert.h"
 #include "train/planned_run.h"
 

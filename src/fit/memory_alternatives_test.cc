@@ -353,7 +353,8 @@ TEST(MemoryRefusal, SaysByHowMuchAndWhatWouldFit) {
   const std::string refusal = format_refusal(forecast, run.alternatives(forecast));
   for (const char* part :
        {"[memory] expected a plan of at most", "(--memory_budget)", "too much; nothing was reserved",
-        "\nMost is alive in train, at ", " of step; `shoehorn fit --why` with the same flags says what.",
+        "\nMost is alive in train, at ",
+        " of train_step; `shoehorn fit --why` with the same flags says what.",
         "Fits, with the same numbers:", "Fits, with other numbers:", "%  --", "as asked for"}) {
     EXPECT_TRUE(contains(refusal, part)) << refusal;
   }

@@ -9,6 +9,7 @@
 #include <random>
 #include <thread>
 
+#include "base/process.h"
 #include "beside_program.h"
 #include "cli_support.h"
 #include "environment_count.h"
