@@ -180,6 +180,19 @@ def anatomy(setting):
     return Entry(f"anatomy_bert_base_{setting}", command, 2, 4, ("build/shoehorn",))
 
 
+# Shape -> how it is trained.
+PROFILES = {
+    "llama_135m": "--model llama-135m --per_device_train_batch_size 4",
+    "qwen2_0_5b": "--model qwen2-0.5b --per_device_train_batch_size 1",
+}
+
+
+def profile(shape, setting):
+    flags = " --bf16" if setting == "bf16" else ""
+    command = f"build/shoehorn bench step {PROFILES[shape]} --sequence_length 512{flags} --profile 4 --no_limits --json"
+    return Entry(f"profile_{shape}_{setting}", command, 1.5, 8, ("build/shoehorn",), most_runs=1)
+
+
 # Of what takes longer or shorter from one time to the next: each case many times, in an order drawn anew.
 IN_TURNS = " --benchmark_repetitions=15 --benchmark_enable_random_interleaving=true --benchmark_min_time=0.01"
 
@@ -255,6 +268,7 @@ ENTRIES = [
     Entry("quality_quick", "build/shoehorn bench quality --quick --json", 2, needs=("build/shoehorn",), most_runs=1, exits=(0, 1)),
     anatomy("fp32"),
     anatomy("bf16"),
+    *(profile(shape, setting) for shape in PROFILES for setting in ("fp32", "bf16")),
     microbench("products", EXEC_BENCH, "^(forward|input_gradient|weight_gradient)/", 4),
     microbench("attention", EXEC_BENCH, "^AttentionBench/(Forward|Backward)", 1),
     microbench("updates", EXEC_BENCH, "in_turns", 0.5),

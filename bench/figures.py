@@ -673,6 +673,25 @@ def anatomy_table(machine):
 ANATOMIES = ("anatomy_bert_base_fp32", "anatomy_bert_base_bf16")
 
 
+PROFILES = {
+    "profile_llama_135m_fp32": "Llama 135M, fp32", "profile_llama_135m_bf16": "bf16",
+    "profile_qwen2_0_5b_fp32": "Qwen2 0.5B, fp32", "profile_qwen2_0_5b_bf16": "bf16",
+}  # fmt: skip
+
+
+def profile_table(machine):
+    """The share of each kind of operation in the steps that were profiled, the largest first."""
+    profiles = [newest(machine.of(name))["profile"] for name in machine.names(PROFILES)]
+    share = lambda profile, kind: sum(op["seconds"] for op in profile["ops"] if op["op"] == kind) / profile["seconds"]
+    kinds = {op["op"] for profile in profiles for op in profile["ops"]}
+    rows = []
+    for kind in sorted(kinds, key=lambda kind: (-max(share(profile, kind) for profile in profiles), kind)):
+        shares = [share(profile, kind) for profile in profiles]
+        if max(shares) >= 0.0005:  # what rounds to 0.0 everywhere is left out
+            rows.append([f"`{kind}`", *(f"{100 * one:.1f}" for one in shares)])
+    return ["share of the step, %", *(PROFILES[name] for name in machine.names(PROFILES))], rows
+
+
 # Records before 2026-11-27-zen3-5 have products of so many only, and do not say it.
 TOKENS_OF_OLD_PRODUCTS = 2048
 
@@ -850,6 +869,7 @@ FIGURES = [
     Figure("quality_minilm", ("quality_minilm",), quality_table("quality_minilm")),
     Figure("quality_quick", ("quality_quick",), quality_table("quality_quick")),
     Figure("anatomy", ANATOMIES, anatomy_table),
+    Figure("profile", tuple(PROFILES), profile_table),
     Figure("products", ("products",), products_table),
     Figure("attention", ("attention",), attention_table),
     Figure("updates", ("updates",), updates_table),

@@ -8,6 +8,7 @@
 
 #include "curves.h"
 #include "data/torch_random.h"
+#include "environment_count.h"
 #include "io/json_file.h"
 #include "io/safetensors_writer.h"
 #include "io/test_directory.h"
@@ -121,9 +122,17 @@ double mean_distance(const std::vector<double>& curve, const std::vector<double>
   return sum / static_cast<double>(fp32.size());
 }
 
-// Over a hundred steps of three seeds. A seed's distance may be small by chance: autocast's own differ by up to three times from
-// one seed of a model to the next. So all models together are held to half more than autocast, and each for itself to twice.
+// Over the first steps of twelve seeds, or as many steps of the hundred as SHOEHORN_CURVE_STEPS says. One seed tells little: autocast's own
+// distances differ by up to three times from one seed of a model to the next. Twelve of one model are within a fifth or so of what others
+// would be, so that of the first steps all models together are held to half more than autocast, and each for itself to twice; of the
+// hundred each is held to half more.
 TEST_F(DecoderCurves, InBfloat16TheyAreAsNearToFp32AsAutocast) {
+  const int64_t steps = environment_count("SHOEHORN_CURVE_STEPS", 25);
+  const auto first_steps = [&](const json& curve) {
+    auto losses = curve.get<std::vector<double>>();
+    losses.resize(std::min(losses.size(), static_cast<size_t>(steps)));
+    return losses;
+  };
   double ours = 0;
   double theirs = 0;
   for (const char* name : {"gpt2", "llama", "qwen3"}) {
@@ -131,12 +140,12 @@ TEST_F(DecoderCurves, InBfloat16TheyAreAsNearToFp32AsAutocast) {
     double our = 0;
     double their = 0;
     for (const json& run : golden_["bf16"]) {
-      const auto fp32 = run["fp32"].get<std::vector<double>>();
+      const std::vector<double> fp32 = first_steps(run["fp32"]);
       our += mean_distance(train(run["seed"].get<int64_t>(), std::ssize(fp32), true).loss, fp32);
-      their += mean_distance(run["autocast"].get<std::vector<double>>(), fp32);
+      their += mean_distance(first_steps(run["autocast"]), fp32);
     }
     RecordProperty(name, fmt::format("{:.3g} of {:.3g}", our, their));
-    EXPECT_LE(our, 2 * their) << name;
+    EXPECT_LE(our, (steps < 100 ? 2 : 1.5) * their) << name;
     ours += our;
     theirs += their;
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "analysis/sized_program.h"
@@ -288,6 +289,20 @@ std::string format_profile(const StepProfile& profile) {
   }
   add("host: data, log, evaluation, checkpoint", all - in_ops);
   return text + format_overlap(profile.message_overlap(), profile.recorded_steps());
+}
+
+nlohmann::json to_json(const StepProfile& profile) {
+  nlohmann::json ops = nlohmann::json::array();
+  for (const OpTime& op : profile.by_op()) {
+    ops.push_back({{"op", op.name},
+                   {"lane", op.lane},
+                   {"calls", op.calls},
+                   {"seconds", op.seconds},
+                   {"flops", op.flops},
+                   {"bytes", op.bytes}});
+  }
+  return {
+      {"steps", profile.recorded_steps()}, {"seconds", profile.recorded_seconds()}, {"ops", std::move(ops)}};
 }
 
 }  // namespace shoehorn

@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
 #include <string_view>
@@ -118,5 +119,7 @@ std::string op_name(const OpTime& op);
 
 // A table by op: time, share, calls, GFLOP/s and GB/s.
 std::string format_profile(const StepProfile& profile);
+// {"steps", "seconds", "ops": [{"op", "lane", "calls", "seconds", "flops", "bytes"}]}, of all steps together.
+nlohmann::json to_json(const StepProfile& profile);
 
 }  // namespace shoehorn

@@ -143,6 +143,12 @@ TEST(StepProfile, FlopsAreThoseOfTheCountsThatRan) {
     profile.end_step();
     double flops = 0;
     for (const OpTime& op : profile.by_op()) flops += op.flops;
+    const nlohmann::json json = to_json(profile);
+    EXPECT_EQ(json.at("steps"), 1);
+    EXPECT_DOUBLE_EQ(json.at("seconds").get<double>(), profile.recorded_seconds());
+    double in_json = 0;
+    for (const nlohmann::json& op : json.at("ops")) in_json += op.at("flops").get<double>();
+    EXPECT_DOUBLE_EQ(in_json, flops);
     return flops;
   };
   EXPECT_DOUBLE_EQ(flops_at(64, 8), session.step_flops());

@@ -246,7 +246,10 @@ int run_bench_step(const std::vector<std::string>& words) {
     if (stopped_by != 0 && trainer.step_seconds().size() < 2)
       throw Stopped(stopped_by, "no step is measured");
     result = result_of(trainer, output, watch->load(), before_trainer_seconds, is_of_texts);
-    if (trainer.profile() != nullptr) profile = format_profile(*trainer.profile());
+    if (trainer.profile() != nullptr) {
+      profile = format_profile(*trainer.profile());
+      result["profile"] = to_json(*trainer.profile());
+    }
   }
   if (stopped_by != 0) {
     leave_closed_output();

@@ -151,6 +151,8 @@ def example_output(name):
         compared_texts = {"texts": 1000, "differing": 0, "megabyte_seconds": 0.5, "megabyte_is_equal": True}
         return {"random_texts": 900, "seed": 1, "families": {name.removeprefix("tokenizer_family_"): compared_texts}}
     kills = {"kills": 30, "runs_that_ended_before": 2, "seconds": 80.0, "failures": []}
+    if name.startswith("profile_"):
+        return {"profile": {"steps": 4, "seconds": 2.0, "ops": [{"op": "matmul", "seconds": 1.5}, {"op": "rotary", "seconds": 0.001}]}}
     predicted_times = {"rows": [{"predicted": 1, "rounds": [{"predicted": 1.1, "measured": 1}]}]}
     choices_of_fit = {"budget_bytes": 2**30, "fastest": "8 × 1", "times": {"fit": 1.05, "fit --verify 3": 1.0}}
     rates = {"shoehorn": [30.0, 40.0, 50.0], "encode_batch": [1.0], "encode_batch_fast": [2.0]}
