@@ -75,7 +75,10 @@ TEST_F(CliParallel, RunsEverySettingOverEveryLink) {
     EXPECT_GE(slow["step_seconds"].get<double>(), sending);
     // Operations of a thread are calibrated, and the link is given; what this host's memory does nobody measured.
     EXPECT_GE(settings[std::string(mode) + " slow"]["predicted_step_seconds"].get<double>(), sending) << mode;
+    const double hidden = settings[std::string(mode) + " slow"]["predicted_hidden_share"].get<double>();
+    EXPECT_TRUE(hidden >= 0 && hidden <= 1) << mode << ": " << hidden;
     EXPECT_TRUE(settings[mode]["predicted_step_seconds"].is_null()) << mode;
+    EXPECT_FALSE(settings[mode].contains("predicted_hidden_share")) << mode;
   }
   EXPECT_TRUE(run_of("ddp")["messages_early_share"].is_number()) << "gradients go around beside the backward";
   EXPECT_FALSE(run_of("dp").contains("messages_early_share")) << "nothing does";

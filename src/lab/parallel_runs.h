@@ -58,8 +58,8 @@ struct ParallelRun {
 // As `shoehorn plan` says it.
 struct PredictedStep {
   double seconds = 0;
-  std::optional<double> hidden_share =
-      {};  // of all messages' seconds, what the computation hides; none of one process
+  // Of all messages' seconds what the computation hides; none of one process.
+  std::optional<double> hidden_share = {};
 };
 
 struct ParallelResult {

@@ -268,7 +268,10 @@ TEST_F(SeveralHosts, GoOnAfterKillsAtRandomInstants) {
     EXPECT_TRUE(read_text_file(path("killed") / "model.safetensors") ==
                 read_text_file(path("never-killed") / "model.safetensors"));
   };
-  for (int kills = 0; kills < environment_count("SHOEHORN_HOST_KILLS", 2) && !HasFailure();) {
+  // At least one is to hit a run that has something to lose.
+  constexpr int kMostToHitOne = 20;
+  const int least = environment_count("SHOEHORN_HOST_KILLS", 2);
+  for (int kills = 0; kills < (resumed > 0 ? least : kMostToHitOne) && !HasFailure();) {
     StartedProgram program = start_again();
     std::this_thread::sleep_for(std::chrono::duration<double>(delay(random)));
     bool was_hit = false;
@@ -293,7 +296,7 @@ TEST_F(SeveralHosts, GoOnAfterKillsAtRandomInstants) {
   const ProgramRun last = start_again().wait();
   ASSERT_EQ(last.exit_code, 0) << last.output << last.error;
   expect_result();
-  EXPECT_GT(resumed, 0) << "the kills must hit runs that have something to lose";
+  EXPECT_GT(resumed, 0);
   RecordProperty("finished_between", finished);
 }
 
