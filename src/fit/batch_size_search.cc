@@ -36,13 +36,12 @@ int64_t find_smaller_batch_size(const Model& model, const SessionOfArguments& op
   std::shared_ptr<const Backend> backend =
       asked.backend ? asked.backend : make_backend(kDefaultBackend, asked.threads);
   const int64_t overhead_bytes = backend->measure_overhead_bytes(AddressSpace::kHost) + memory.caller_bytes;
-  // By one thread and without code: the process that plans is the one that trains.
+  // Without code that stays: the process that plans is the one that trains.
   PlanSearch search(model, options_of,
                     {.budget_bytes = memory.budget_bytes,
                      .overhead_bytes = overhead_bytes,
                      .backend = std::move(backend),
-                     .keeps_code = false,
-                     .most_plans_at_a_time = 1});
+                     .keeps_code = false});
   const std::optional<PlannedCandidate> found = search.first_that_fits(runs);
   return found ? found->run.arguments.per_device_train_batch_size : 1;
 }

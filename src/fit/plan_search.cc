@@ -571,13 +571,9 @@ bool PlanSearch::may_fit_with(const FitCandidate& asked, const std::set<MathsCha
 }
 
 std::optional<PlannedCandidate> PlanSearch::first_that_fits(std::span<const FitCandidate> runs) {
-  for (size_t begin = 0; begin < runs.size();) {
-    const size_t end = std::min(begin + most_plans_ahead(), runs.size());
-    plan_ahead({runs.begin() + static_cast<ptrdiff_t>(begin), runs.begin() + static_cast<ptrdiff_t>(end)});
-    for (; begin < end; ++begin) {
-      std::optional<PlannedCandidate> planned = plan_as_it_is(runs[begin]);
-      if (planned && fits(*planned)) return planned;
-    }
+  for (const FitCandidate& run : runs) {
+    std::optional<PlannedCandidate> planned = plan_as_it_is(run);
+    if (planned && fits(*planned)) return planned;
   }
   return std::nullopt;
 }

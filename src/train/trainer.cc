@@ -113,11 +113,7 @@ Trainer::Trainer(const Model& model, TrainingArguments args, Dataset train_datas
   if (options_.ranks) check_arguments_alike(*options_.ranks, args_);
   plan();
   while (may_shrink_batch() && !fits_on_all_ranks()) {
-    if (options_.ranks) {
-      agree_on_stop(*options_.ranks);
-    } else {
-      throw_if_stop_requested();
-    }
+    if (options_.ranks) agree_on_stop(*options_.ranks);  // else the search heeds stops
     set_micro_batch_size(args_, find_batch_size());
     plan();
   }
