@@ -530,12 +530,21 @@ void PlanSearch::search_least(const PlannedCandidate& whole) {
   }
 }
 
-// What changes most about the run of what is allowed, shared by as many stages or more.
+// What changes most about the run of what is allowed, shared by as many stages or more. Other products may take more code than
+// they save, so that what changes most and keeps the products is one of them.
 std::vector<FitCandidate> PlanSearch::smallest_forms(const FitCandidate& asked) const {
   std::vector<FitCandidate> forms = numeric_forms(asked, options_.space);
-  size_t most = 0;
-  for (const FitCandidate& form : forms) most = std::max(most, form.flags.size());
-  std::erase_if(forms, [&](const FitCandidate& form) { return form.flags.size() < most; });
+  const auto counts_apart = [&](const FitCandidate& form) {
+    return options_.other_code_bytes > 0 && !has_other_products(form.arguments, asked.arguments);
+  };
+  size_t most = 0, most_apart = 0;
+  for (const FitCandidate& form : forms) {
+    size_t& largest = counts_apart(form) ? most_apart : most;
+    largest = std::max(largest, form.flags.size());
+  }
+  std::erase_if(forms, [&](const FitCandidate& form) {
+    return form.flags.size() < (counts_apart(form) ? most_apart : most);
+  });
   for (size_t i = 0, count = forms.size(); i < count; ++i) {
     for (int64_t stage = forms[i].arguments.zero_stage + 1; stage <= 3; ++stage) {
       if (auto shared = with_zero_stage(forms[i], stage, options_.space)) forms.push_back(std::move(*shared));

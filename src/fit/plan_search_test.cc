@@ -486,6 +486,30 @@ TEST_F(PlanSearchTest, ChangesThatAreNotAllowedAreNotChosenWithAnAllowedOne) {
   EXPECT_TRUE(std::all_of(result.frontier.begin(), result.frontier.end(), is_kept));
 }
 
+// The code of other products may take more than they save.
+TEST_F(PlanSearchTest, WhatKeepsTheProductsIsTheLeastWhereOthersTakeMuchCode) {
+  const auto least = [&](int64_t other_code_bytes, int64_t budget) {
+    PlanSearch search(*model_, options_of(),
+                      {.space = kAll,
+                       .budget_bytes = budget,
+                       .overhead_bytes = kOverhead,
+                       .other_code_bytes = other_code_bytes,
+                       .limits = kMachine});
+    const PlannedCandidate found = search.find_least(asked_);
+    for (const std::set<MathsChange>& allowed :
+         {kAll.allowed, {MathsChange::kExact, MathsChange::kRounding, MathsChange::kNumerics}})
+      EXPECT_EQ(search.may_fit_with(asked_, allowed), budget > 0);
+    return found;
+  };
+  constexpr int64_t kMuchCode = int64_t{1} << 40;
+  EXPECT_GT(least(0, 0).run.arguments.lora_rank, 0);
+  const PlannedCandidate found = least(kMuchCode, 0);
+  EXPECT_EQ(found.run.arguments.lora_rank, 0);
+  EXPECT_FALSE(found.run.arguments.bf16);
+  EXPECT_EQ(found.run.arguments.optim, "adafactor");
+  EXPECT_EQ(least(kMuchCode, found.process_bytes).process_bytes, found.process_bytes);
+}
+
 TEST_F(PlanSearchTest, ASearchThatIsCutShortFindsWhatFitsInItsSmallestForm) {
   const FitResult all = find(int64_t{1} << 40, {{MathsChange::kExact}});
   const int64_t least = all.least.at(MathsChange::kExact).process_bytes;
