@@ -69,17 +69,18 @@ const std::vector<TypeRow>& schedule_rows() {
 constexpr double kStandardCosMinRatio = 1e-4;
 
 // The row of a type. UserError for a name that is unknown or not here.
-const TypeRow& row_of(const std::vector<TypeRow>& rows, const std::string& key, const std::string& type,
+const TypeRow& row_of(const std::vector<TypeRow>& rows, std::string_view key, std::string_view type,
                       const char* instead) {
   std::vector<std::string> here;
   for (const TypeRow& row : rows) {
     if (row.value != nullptr) here.emplace_back(row.type);
   }
+  const std::string name = lower(std::string(type));
   const auto found =
-      std::find_if(rows.begin(), rows.end(), [&](const TypeRow& row) { return row.type == lower(type); });
+      std::find_if(rows.begin(), rows.end(), [&](const TypeRow& row) { return row.type == name; });
   if (found == rows.end()) {
     throw user_error("[{}] expected one of {}, got '{}'{}; {}", key, fmt::join(here, ", "), type,
-                     did_you_mean(nearest_name(lower(type), here)), instead);
+                     did_you_mean(nearest_name(name, here)), instead);
   }
   if (found->value == nullptr) {
     throw not_in_this_version("[{}] expected one of {}, got '{}'; known, but not in this version yet; {}",
@@ -88,11 +89,11 @@ const TypeRow& row_of(const std::vector<TypeRow>& rows, const std::string& key, 
   return *found;
 }
 
-const TypeRow& optimizer_row(const std::string& key, const std::string& type) {
+const TypeRow& optimizer_row(std::string_view key, std::string_view type) {
   return row_of(optimizer_rows(), key, type, "leave the optimizer out of the file for one of --optim");
 }
 
-const TypeRow& schedule_row(const std::string& key, const std::string& type) {
+const TypeRow& schedule_row(std::string_view key, std::string_view type) {
   return row_of(schedule_rows(), key, type,
                 "leave the scheduler out of the file for one of --lr_scheduler_type");
 }
