@@ -121,7 +121,7 @@ def run_ours(args, scratch, environment):
         "--max_steps", str(args.steps + 1), "--json",
     ]  # fmt: skip
     result = compare.run_once(command, environment, args.timeout_seconds)
-    return {"step_seconds": result["step_samples"], "peak_bytes": result["peak_bytes"]}
+    return {"step_seconds": result["step_samples"], "peak_bytes": result["peak_bytes"], "limit_share": result["limit_share"]}
 
 
 def parse_arguments():

@@ -75,6 +75,7 @@ class BufferAssignment {
         Buffer& buffer = buffers_[static_cast<size_t>(place.buffer)];
         buffer.last = std::max({buffer.last, last_running_[static_cast<size_t>(at)], last_read_[id.at()]});
         if (value.role == Role::kGradient) buffer.role = Role::kGradient;
+        if (buffer.role == Role::kTemporary) buffer.role = role_of(value, node);
       }
     }
   }
@@ -93,11 +94,15 @@ class BufferAssignment {
     return buffer.bytes == bytes && buffer.last <= at && program_.type(input).bytes() == bytes;
   }
 
+  // What the backward reads is an activation, whether it has a buffer of its own or that of an input.
+  Role role_of(const Value& value, const Node& node) const {
+    const bool is_kept = node.region.phase == Phase::kForward && reads_in_backward(value);
+    return value.role == Role::kTemporary && is_kept ? Role::kActivation : value.role;
+  }
+
   int64_t new_buffer(int64_t at, const Value& value, const Node& node) {
-    Role role = value.role;
-    if (role == Role::kTemporary && node.region.phase == Phase::kForward && reads_in_backward(value))
-      role = Role::kActivation;
-    buffers_.push_back({at, at, value.type.bytes(), 0, role, node.region, value.name, value.space});
+    buffers_.push_back(
+        {at, at, value.type.bytes(), 0, role_of(value, node), node.region, value.name, value.space});
     return static_cast<int64_t>(buffers_.size()) - 1;
   }
 

@@ -259,11 +259,13 @@ TEST_F(MemoryPlanTest, WhatTheBackwardReadsIsAnActivation) {
   const ValueId a = copy(w_, "a");
   const ValueId b = copy(w_, "b");
   op(OpKind::kAdd, {b, b}, {}, "sum");
+  const ValueId in_place = op(OpKind::kActivation, {copy(w_, "c")}, ActivationAttributes{}, "in place of c");
   Region region;
   region.phase = Phase::kBackward;
   builder_.set_region(region);
-  op(OpKind::kActivationGrad, {a, a}, ActivationAttributes{}, "gradient");
+  op(OpKind::kActivationGrad, {a, in_place}, ActivationAttributes{}, "gradient");
   const MemoryPlan made = plan();
+  EXPECT_EQ(find(made, "c").role, Role::kActivation);
   EXPECT_EQ(find(made, "a").role, Role::kActivation);
   EXPECT_EQ(find(made, "b").role, Role::kTemporary);
 }

@@ -102,7 +102,7 @@ def example_output(name):
         run = {"train_seconds": 2.0, "peak_bytes": 2**20, "eval_loss": 2.5}
         return {"setting": name.split("_")[2], "steps": 20, "runs": {side: [run] for side in ("ours", "theirs")}}
     if name.startswith("llm_c_"):
-        run = {"step_seconds": [1.0, 2.0, 3.0], "peak_bytes": 2**20}
+        run = {"step_seconds": [1.0, 2.0, 3.0], "peak_bytes": 2**20, "limit_share": 0.8}
         return {"runs": {side: [run] for side in ("ours", "theirs")}}
     if name.startswith("vocabulary_loss_"):
         run = {"seconds": 2.0, "workspace_bytes": 2**20}
@@ -330,7 +330,7 @@ class Tables(unittest.TestCase):
             "| seconds | 10.0 | 10.0 | 8, – |",
             "| 1,024 | 8 × 1 | 1.050 | 1.000 |",
             "| gpt2 | 1,000 | 0 | equal | 0.50 |",
-            "| step, s | llm.c | speed; goal 5 | MiB | llm.c |",
+            "| step, s | llm.c | speed; goal 5 | of the limit | speed there | MiB | llm.c |",
             "```\n== Training: x\n  scalar 1\n  …\n  persistent arena 3\n```",
         ):
             self.assertIn(expected, text)
