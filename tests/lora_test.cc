@@ -109,16 +109,19 @@ TEST(LoraPlan, FrozenWeightsTakeNoGradientStateOrActivation) {
   };
   EXPECT_EQ(bytes(with, Role::kOptimizerState), 8 * trained);
   EXPECT_EQ(bytes(full, Role::kOptimizerState), 8 * full.parameter_count());
-  // Gradients and activations that are alive at any time.
-  const auto made = [](const Session& session, Role role) {
+  // Gradients and activations that are alive at any time; of values whose names begin so.
+  const auto made = [](const Session& session, Role role, std::string_view prefix = "") {
     int64_t sum = 0;
     for (const ProgramPlan& program : session.plan().programs) {
-      for (const Buffer& buffer : program.buffers) sum += buffer.role == role ? buffer.bytes : 0;
+      for (const Buffer& buffer : program.buffers)
+        sum += buffer.role == role && buffer.name.starts_with(prefix) ? buffer.bytes : 0;
     }
     return sum;
   };
   EXPECT_EQ(made(with, Role::kGradient), 4 * trained);
-  EXPECT_LT(made(with, Role::kActivation), made(full, Role::kActivation));
+  const int64_t of_adapters = made(with, Role::kActivation, "lora_");
+  EXPECT_EQ(of_adapters, 3 * 2 * options.train.tokens * 4 * 4) << "x · A of query and value";
+  EXPECT_LT(made(with, Role::kActivation) - of_adapters, made(full, Role::kActivation));
 }
 
 TEST(LoraStart, IsThatOfPeftAndFollowsFromTheSeed) {
