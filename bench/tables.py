@@ -77,6 +77,13 @@ def of_newest_campaign(records):
     return [record for record in records if record["campaign"] == newest]
 
 
+def of_newest_campaign_of_each_entry(records):
+    by_name = {}
+    for record in records:
+        by_name.setdefault(record["name"], []).append(record)
+    return [record for found in by_name.values() for record in of_newest_campaign(found)]
+
+
 def render(figure, all_records):
     """The text of a figure: a table a machine, or which records it lacks."""
     mine = [record for record in all_records if record["name"] in figure.entries]
@@ -88,7 +95,7 @@ def render(figure, all_records):
     for machine_name in sorted({record["machine"] for record in mine}):
         found = [record for record in mine if record["machine"] == machine_name]
         if figure.newest_of_machine:
-            found = of_newest_campaign(found)
+            found = of_newest_campaign_of_each_entry(found)
         machine = figures.Machine(found)
         missing = [name for name in figure.entries if not machine.of(name)]
         ending = sources(found, all_records) + (f" {missing_text(missing, 'there')}" if missing else "")
