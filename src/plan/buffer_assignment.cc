@@ -94,15 +94,14 @@ class BufferAssignment {
     return buffer.bytes == bytes && buffer.last <= at && program_.type(input).bytes() == bytes;
   }
 
-  // What the backward reads is an activation, whether it has a buffer of its own or that of an input.
+  // What the backward reads is an activation.
   Role role_of(const Value& value, const Node& node) const {
     const bool is_kept = node.region.phase == Phase::kForward && reads_in_backward(value);
     return value.role == Role::kTemporary && is_kept ? Role::kActivation : value.role;
   }
 
   int64_t new_buffer(int64_t at, const Value& value, const Node& node) {
-    buffers_.push_back(
-        {at, at, value.type.bytes(), 0, role_of(value, node), node.region, value.name, value.space});
+    buffers_.push_back({at, at, value.type.bytes(), 0, value.role, node.region, value.name, value.space});
     return static_cast<int64_t>(buffers_.size()) - 1;
   }
 
